@@ -1,0 +1,3 @@
+module github.com/tailrace-cdc/tailrace
+
+go 1.26
