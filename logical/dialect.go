@@ -1,0 +1,100 @@
+package logical
+
+import (
+	"context"
+	"time"
+)
+
+// A Dialect is what is specific to one kind of source: how to read its messages and how to decode
+// them. The loop owns everything else: retries, modes, the consistent point, metrics.
+//
+// One loop runs ReadInto and Process of its dialect side by side, each at most once at a time.
+type Dialect interface {
+	// ZeroStamp returns the position before everything: what a loop starts from that has no stored
+	// consistent point. A source that keeps a cursor of its own starts at that cursor then.
+	ZeroStamp() Stamp
+
+	// DecodeStamp reads a stamp back from the JSON that was stored of it. An error stops the loop
+	// until an operator acts, so it says what is wrong with the stored text.
+	DecodeStamp(stored []byte) (Stamp, error)
+
+	// ReadInto reads the source's messages from just after the given consistent point, and sends
+	// them. It is the fragile part: when it returns, with an error or without one although ctx is
+	// not done, the loop sends a Rollback message after what it had sent, and calls it again, from
+	// the consistent point of then, after a jittered and growing delay.
+	ReadInto(ctx context.Context, from Stamp, out Outbox) error
+
+	// Process receives messages, decodes them and calls events, until Receive returns an error,
+	// which it returns. If it returns any other error, the loop restarts as a whole from the stored
+	// consistent point.
+	Process(ctx context.Context, in Inbox, events Events) error
+}
+
+// A Message is what ReadInto hands to Process.
+type Message struct {
+	// Body is the dialect's own.
+	Body any
+	// Size is the memory that Body holds on to, in bytes. The messages between ReadInto and Process
+	// are bounded by it (BOUNDED).
+	Size int
+	// Rollback says that the source is going to be read again from the consistent point. The loop
+	// sends it with a nil Body; dialects do not send it.
+	Rollback bool
+}
+
+// An Outbox takes the messages of a Dialect.ReadInto.
+type Outbox interface {
+	// Send hands a message over. It blocks while too many bytes wait to be processed, and returns
+	// an error only when ctx is done or the loop stops.
+	Send(ctx context.Context, msg Message) error
+}
+
+// An Inbox gives the messages to a Dialect.Process.
+type Inbox interface {
+	// Receive returns the next message, in the order in which they were sent. It returns an error
+	// only when ctx is done or the loop stops.
+	Receive(ctx context.Context) (Message, error)
+}
+
+// A Backfiller is a Dialect that has a finite, faster way to catch up, such as a snapshot. While a
+// loop is in fan mode, BackfillInto is called in place of ReadInto; when it returns nil, the loop
+// goes on with ReadInto after the last transaction that it sent, without a gap and without a
+// second pass.
+type Backfiller interface {
+	Dialect
+	BackfillInto(ctx context.Context, from Stamp, out Outbox) error
+}
+
+// An Acknowledger is a Dialect whose source wants to know what may be forgotten.
+type Acknowledger interface {
+	Dialect
+	// Acknowledge says that the consistent point has reached stamp, durably. Calls are never
+	// concurrent, and a call may skip stamps. An error is logged and counted; a later call for a
+	// later stamp makes up for it.
+	Acknowledge(ctx context.Context, stamp Stamp) error
+}
+
+// A Stalenesser is a Dialect that can tell what is waiting at its source, whether or not it has been
+// read. Without it the loop judges staleness by what it has read and not yet applied.
+type Stalenesser interface {
+	Dialect
+	// OldestPending returns the commit time of the oldest transaction after the given consistent
+	// point. The time is zero if there is none. The flag is false while the source has not answered.
+	OldestPending(after Stamp) (oldest time.Time, known bool)
+}
+
+// A Lessor makes sure that only one process runs a loop. A dialect implements it if its source needs
+// that; targets that can keep leases grant one with each [Session].
+type Lessor interface {
+	// Acquire waits until the lease of the named loop is held.
+	Acquire(ctx context.Context, loop string) (Lease, error)
+}
+
+// A Lease is held until it is released or lost.
+type Lease interface {
+	// Lost is closed when the lease is no longer held. Whatever was to happen under it must stop;
+	// fencing makes sure that what does not stop in time has no effect (FENCED).
+	Lost() <-chan struct{}
+	// Release gives the lease back, so that a successor need not wait for its expiry.
+	Release(ctx context.Context) error
+}
