@@ -48,10 +48,18 @@ type Error struct {
 	Hint string
 	// RetryAfter is how long the target asked to be left alone; 0 if it did not.
 	RetryAfter time.Duration
-	// Rejected are the mutations that the target will never accept, where [Tx.Apply] can tell them:
-	// ascending indexes into the slice that it was given. An empty list with ClassReject means that
-	// the caller has to find them. There may be more than those that are listed.
-	Rejected []int
+	// Rejected are the mutations that the target will never accept, by ascending index, where
+	// [Tx.Apply] can tell them. An empty list with ClassReject means that the caller has to find
+	// them. There may be more than those that are listed.
+	Rejected []Rejection
+}
+
+// A Rejection is one mutation that the target will never accept.
+type Rejection struct {
+	// Index is the position among the mutations that Tx.Apply was given.
+	Index int
+	// Reason is what the target says of this mutation.
+	Reason error
 }
 
 // Error returns the message of Err, with the hint behind it.
@@ -81,8 +89,8 @@ func HintOf(err error) string {
 	return ""
 }
 
-// RejectedOf returns the indexes of the mutations that were refused, as far as the target could tell.
-func RejectedOf(err error) []int {
+// RejectedOf returns the mutations that were refused, as far as the target could tell.
+func RejectedOf(err error) []Rejection {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Rejected
 	}

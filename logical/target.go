@@ -120,35 +120,3 @@ type MemoState struct {
 	// fan leaves it in between.
 	ConsistentSince time.Time
 }
-
-// DeadLetters gives access to what was set aside. Targets that store dead letters implement it.
-type DeadLetters interface {
-	// ListDeadLetters returns up to limit letters of a loop whose ID is greater than after, by ID.
-	ListDeadLetters(ctx context.Context, loop string, after int64, limit int) ([]DeadLetter, error)
-	// CountDeadLetters returns how many letters of a loop there are, and their size in bytes.
-	CountDeadLetters(ctx context.Context, loop string) (n, bytes int64, err error)
-	// DiscardDeadLetters removes letters of a loop.
-	DiscardDeadLetters(ctx context.Context, loop string, ids []int64) error
-}
-
-// A DeadLetter is a mutation that the target will never accept, set aside with its reason.
-type DeadLetter struct {
-	// ID is given by the store, and grows.
-	ID int64
-	// Loop is the loop's identity (Claim.Loop).
-	Loop string
-	// Stamp is the position of the mutation's transaction, as JSON.
-	Stamp json.RawMessage
-	// Table is the relation's qualified name.
-	Table string
-	// Key is the mutation's key in the canonical encoding of [Mutation.AppendKey].
-	Key []byte
-	// Op says what the mutation was to do.
-	Op Op
-	// Payload is Mutation.Raw where the source gave it, otherwise the mutation's values as JSON.
-	Payload []byte
-	// Reason is the target's own message.
-	Reason string
-	// Time is when the letter was set aside.
-	Time time.Time
-}

@@ -1,6 +1,7 @@
 package logical
 
 import (
+	"encoding/hex"
 	"math"
 	"strconv"
 	"time"
@@ -181,6 +182,36 @@ func (v Value) Infinite() int {
 		return -1
 	}
 	return 0
+}
+
+// String returns the value as a person would write it: bytes and UUIDs in hexadecimal, instants in
+// RFC 3339.
+func (v Value) String() string {
+	switch v.kind {
+	case KindBool:
+		return strconv.FormatBool(v.Bool())
+	case KindInt64:
+		return strconv.FormatInt(v.Int64(), 10)
+	case KindUint64:
+		return strconv.FormatUint(v.Uint64(), 10)
+	case KindFloat64:
+		return strconv.FormatFloat(v.Float64(), 'g', -1, 64)
+	case KindDecimal:
+		return v.Decimal().String()
+	case KindText, KindJSON:
+		return v.Text()
+	case KindBytes, KindUUID:
+		return hex.EncodeToString(v.Bytes())
+	case KindTime:
+		switch v.Infinite() {
+		case 1:
+			return "infinity"
+		case -1:
+			return "-infinity"
+		}
+		return v.Time().Format(time.RFC3339Nano)
+	}
+	return v.kind.String()
 }
 
 // Size returns the bytes of memory that the value occupies, what it points to included.

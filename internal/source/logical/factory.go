@@ -1,0 +1,153 @@
+package logical
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+
+	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/logical"
+)
+
+// FactoryConfig is what the loops of one factory share.
+type FactoryConfig struct {
+	// Holder identifies whoever runs the loops; see logical.Claim.
+	Holder string
+	// Log takes the logs. Default: slog.Default().
+	Log *slog.Logger
+	// Metrics counts; nil makes metrics that nobody sees.
+	Metrics *Metrics
+}
+
+// Factory makes loops and memoizes them by name. Its methods may be called concurrently. Several
+// factories can live in one process.
+type Factory struct {
+	config FactoryConfig
+
+	mu     sync.Mutex
+	loops  map[string]*entry
+	closed bool
+}
+
+type entry struct {
+	spec Spec
+	loop *Loop
+}
+
+// Spec says what a loop is to do.
+type Spec struct {
+	// Name is the loop's name in this process: in logs and metrics.
+	Name string
+	// Identity is the loop's identity in its target; see logical.Claim. Default: Name.
+	Identity string
+	// Dialect reads the source. A dialect serves one loop.
+	Dialect logical.Dialect
+	// Target takes the data.
+	Target logical.Target
+	// Config is how the loop behaves.
+	Config logical.Config
+}
+
+// NewFactory returns a factory without loops.
+func NewFactory(config FactoryConfig) (*Factory, error) {
+	if config.Holder == "" {
+		return nil, errors.New("logical: a factory needs a Holder, which tells its process from all others")
+	}
+	if config.Log == nil {
+		config.Log = slog.Default()
+	}
+	if config.Metrics == nil {
+		var err error
+		if config.Metrics, err = NewMetrics(nil); err != nil {
+			return nil, err
+		}
+	}
+	return &Factory{config: config, loops: map[string]*entry{}}, nil
+}
+
+// Get returns the running loop of that name, or makes and starts it. A loop that runs with another
+// specification is an error; one that has ended is made anew.
+func (f *Factory) Get(spec Spec) (*Loop, error) {
+	if spec.Identity == "" {
+		spec.Identity = spec.Name
+	}
+	if err := spec.Config.Validate(); err != nil {
+		return nil, errors.WithMessagef(err, "loop %s", spec.Name)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, errors.Errorf("loop %s: the factory is closed", spec.Name)
+	}
+	if e, ok := f.loops[spec.Name]; ok && !e.loop.ended() {
+		if !reflect.DeepEqual(e.spec, spec) {
+			return nil, errors.Errorf("loop %s: it runs with other settings; remove it first", spec.Name)
+		}
+		return e.loop, nil
+	}
+	l := f.build(spec)
+	f.loops[spec.Name] = &entry{spec: spec, loop: l}
+	return l, nil
+}
+
+func (f *Factory) build(spec Spec) *Loop {
+	config := spec.Config.WithDefaults()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	stop, stopped := context.WithCancel(ctx)
+	l := &Loop{
+		name: spec.Name, identity: spec.Identity, holder: f.config.Holder,
+		dialect: spec.Dialect, target: spec.Target, config: config,
+		budget: NewBudget(config.BytesInFlight * 3 / 4), log: f.config.Log.With("loop", spec.Name),
+		random: rand.Float64, cancel: cancel, stopped: stopped,
+		done: make(chan struct{}), kicks: make(chan struct{}, 1), changed: make(chan struct{}),
+		status: Status{State: StateStarting, Mode: ModeSerial}, bad: map[string]*badMutations{},
+	}
+	l.metrics = f.config.Metrics.of(l)
+	go func() {
+		defer cancel(nil)
+		l.run(ctx, stop)
+	}()
+	return l
+}
+
+// Remove drains and stops the loop of that name, as Loop.Stop does, and forgets it. It does nothing
+// if there is none.
+func (f *Factory) Remove(ctx context.Context, name string) {
+	f.mu.Lock()
+	e := f.loops[name]
+	delete(f.loops, name)
+	f.mu.Unlock()
+	if e != nil {
+		e.loop.Stop(ctx)
+		e.loop.metrics.remove()
+	}
+}
+
+// Close drains and stops all loops at once, and waits for them. There are no more loops afterwards.
+func (f *Factory) Close(ctx context.Context) {
+	f.mu.Lock()
+	f.closed = true
+	loops := f.loops
+	f.loops = map[string]*entry{}
+	f.mu.Unlock()
+	var all sync.WaitGroup
+	for _, e := range loops {
+		all.Go(func() {
+			e.loop.Stop(ctx)
+			e.loop.metrics.remove()
+		})
+	}
+	all.Wait()
+}
+
+func (l *Loop) ended() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}

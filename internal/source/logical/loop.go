@@ -1,0 +1,247 @@
+package logical
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/logical"
+)
+
+// A Loop drives one dialect into one target. Its exported methods may be called concurrently.
+type Loop struct {
+	name     string
+	identity string
+	holder   string
+	dialect  logical.Dialect
+	target   logical.Target
+	config   logical.Config
+	budget   *Budget
+	log      *slog.Logger
+	metrics  *loopMetrics
+	random   func() float64
+
+	cancel  context.CancelCauseFunc // ends the applying, and all else
+	stopped context.CancelFunc      // asks the loop to drain and end
+	done    chan struct{}
+	kicks   chan struct{}
+
+	mu      sync.Mutex
+	changed chan struct{}
+	status  Status
+	bad     map[string]*badMutations // of streamed transactions, by stored stamp
+	errLog  repeatedError
+}
+
+// Status is what a loop tells about itself.
+type Status struct {
+	// State says what the loop is doing.
+	State State
+	// Mode is the mode in force.
+	Mode Mode
+	// Point is the consistent point; nil before the target has answered.
+	Point logical.Stamp
+	// PointAt is when the consistent point was last advanced in the target; zero if never.
+	PointAt time.Time
+	// ConsistentSince is since when every state of the target is one of the source's.
+	ConsistentSince time.Time
+	// Staleness is the age of the oldest source transaction that is not in the target.
+	Staleness time.Duration
+	// StalenessKnown is false while the source has not answered.
+	StalenessKnown bool
+	// Err is the last failure, nil when something has succeeded since; ErrAt is its time.
+	Err   error
+	ErrAt time.Time
+	// Rejected counts mutations that were set aside or discarded since the start.
+	Rejected int64
+	// Mutations counts those that have landed since the start.
+	Mutations int64
+}
+
+// State is what a loop is doing.
+type State string
+
+// The states.
+const (
+	StateStarting  State = "starting"  // the target has not been taken over yet
+	StateRunning   State = "running"   //
+	StateRetrying  State = "retrying"  // the last attempt failed; it is tried again
+	StateRejecting State = "rejecting" // the target rejects a mutation, and the policy is to stop
+	StateStopped   State = "stopped"   //
+)
+
+// Mode is how a loop applies.
+type Mode string
+
+// The modes, by the names that metrics and the memo show.
+const (
+	ModeSerial    Mode = "serial"
+	ModeBackfill  Mode = "backfill"
+	ModeImmediate Mode = "immediate"
+)
+
+var (
+	errStopped    = errors.New("the loop was stopped")
+	errRolledBack = errors.New("a transaction that was partly sent to the target was rolled back")
+	errLeaseLost  = errors.New("the lease of the loop was lost to another process")
+)
+
+// Name returns the name under which the factory knows the loop.
+func (l *Loop) Name() string { return l.name }
+
+// Status returns the present status.
+func (l *Loop) Status() Status {
+	staleness, known := l.staleness()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.status
+	s.Staleness, s.StalenessKnown = staleness, known
+	return s
+}
+
+// Changed returns a channel that is closed when the status changes next (its staleness aside).
+func (l *Loop) Changed() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed
+}
+
+// Kick ends the present delay before a retry, if there is one, unless the target asked for it.
+func (l *Loop) Kick() {
+	select {
+	case l.kicks <- struct{}{}:
+	default:
+	}
+}
+
+// Stop ends the loop: no more is read, what is in flight lands, as far as it can before ctx ends.
+// Stopping twice is harmless; each call waits for the end.
+func (l *Loop) Stop(ctx context.Context) {
+	l.stopped()
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+		l.cancel(errStopped)
+		<-l.done
+	}
+}
+
+// update changes the status under the lock and wakes who waits for changes.
+func (l *Loop) update(f func(*Status)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f(&l.status)
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// advance reports that everything up to stamp is durably in the target. The consistent point only
+// moves forward (PREFIX).
+func (l *Loop) advance(stamp logical.Stamp, txs, rows int) {
+	now := time.Now()
+	l.update(func(s *Status) {
+		if s.Point == nil || s.Point.Compare(stamp) < 0 {
+			s.Point = stamp
+		}
+		s.PointAt, s.State, s.Err = now, StateRunning, nil
+		s.Mutations += int64(rows)
+		if s.ConsistentSince.IsZero() && s.Mode == ModeSerial {
+			s.ConsistentSince = now
+		}
+	})
+	l.metrics.landed(now, txs, rows)
+	l.recovered()
+}
+
+// failed reports a failure that is going to be tried again.
+func (l *Loop) failed(err error) {
+	class := logical.ClassOf(err)
+	state := StateRetrying
+	if class == logical.ClassReject || class == logical.ClassConstraint {
+		state = StateRejecting
+	}
+	now := time.Now()
+	l.update(func(s *Status) { s.State, s.Err, s.ErrAt = state, err, now })
+	l.metrics.failed(class)
+	l.mu.Lock()
+	n, say := l.errLog.repeats(err.Error(), now)
+	l.mu.Unlock()
+	if say {
+		l.log.Error("cannot apply; trying again", "error", err, "class", class.String(), "times", n)
+	}
+}
+
+// recovered ends a run of failures.
+func (l *Loop) recovered() {
+	l.mu.Lock()
+	n := l.errLog.reset()
+	l.mu.Unlock()
+	if n > 0 {
+		l.log.Info("applying again", "failures", n)
+	}
+}
+
+// rejected reports mutations that were set aside or discarded.
+func (l *Loop) rejected(n int, reason error) {
+	l.update(func(s *Status) { s.Rejected += int64(n) })
+	l.metrics.rejected(n, l.config.OnReject)
+	l.log.Warn("the target rejected mutations", "count", n, "policy", string(l.config.OnReject), "reason", reason)
+}
+
+// memoState returns what is stored with the data.
+func (l *Loop) memoState(stamp logical.Stamp) (logical.MemoState, error) {
+	point, err := encodeStamp(stamp)
+	if err != nil {
+		return logical.MemoState{}, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	state := logical.MemoState{Point: point, Mode: string(l.status.Mode), ConsistentSince: l.status.ConsistentSince}
+	if t, ok := stamp.(logical.TimeStamp); ok {
+		state.PointTime = t.Time()
+	}
+	return state, nil
+}
+
+// point returns the consistent point.
+func (l *Loop) point() logical.Stamp {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.status.Point
+}
+
+// staleness returns the age of the oldest source transaction that is not in the target.
+func (l *Loop) staleness() (age time.Duration, known bool) {
+	point := l.point()
+	source, ok := l.dialect.(logical.Stalenesser)
+	if !ok || point == nil {
+		return 0, false
+	}
+	oldest, known := source.OldestPending(point)
+	if !known || oldest.IsZero() {
+		return 0, known
+	}
+	return max(0, time.Since(oldest)), true
+}
+
+// badOf returns the mutations of a streamed transaction that are known to be rejected.
+func (l *Loop) badOf(stamp logical.Stamp) *badMutations {
+	key, err := encodeStamp(stamp)
+	if bad := l.bad[string(key)]; err == nil && bad != nil {
+		return bad
+	}
+	return new(badMutations)
+}
+
+// rememberBad keeps what badOf returns. There is one streamed transaction at a time, and both are
+// called by the goroutine that applies it.
+func (l *Loop) rememberBad(stamp logical.Stamp, bad *badMutations) {
+	if key, err := encodeStamp(stamp); err == nil {
+		l.bad[string(key)] = bad
+	}
+}
+
+func (l *Loop) forgetBad(logical.Stamp) { clear(l.bad) }

@@ -1,0 +1,123 @@
+package logical
+
+import (
+	"context"
+	"sync"
+
+	"github.com/tailrace-cdc/tailrace/logical"
+)
+
+// pipe carries messages from ReadInto to Process. It is bounded by the bytes that the messages hold
+// on to, the one that is being processed included; a message larger than the bound passes alone.
+// One goroutine sends and one receives.
+type pipe struct {
+	limit int
+
+	mu       sync.Mutex
+	changed  chan struct{} // closed and replaced whenever the state changes
+	queue    []logical.Message
+	bytes    int // of queue and current
+	current  int // of the message that was received last
+	rollback rollbackState
+}
+
+type rollbackState uint8
+
+const (
+	rollbackNone      rollbackState = iota
+	rollbackRequested               // Process has not seen the message yet
+	rollbackHanded                  // Process has it and has not come back for more
+)
+
+func newPipe(limit int) *pipe {
+	return &pipe{limit: limit, changed: make(chan struct{})}
+}
+
+// Send implements logical.Outbox.
+func (p *pipe) Send(ctx context.Context, msg logical.Message) error {
+	return p.wait(ctx, func() bool {
+		if p.bytes > 0 && p.bytes+msg.Size > p.limit {
+			return false
+		}
+		p.bytes += msg.Size
+		p.queue = append(p.queue, msg)
+		return true
+	})
+}
+
+// Receive implements logical.Inbox.
+func (p *pipe) Receive(ctx context.Context) (logical.Message, error) {
+	p.release()
+	var msg logical.Message
+	err := p.wait(ctx, func() bool {
+		if p.rollback == rollbackRequested {
+			p.rollback = rollbackHanded
+			msg = logical.Message{Rollback: true}
+			return true
+		}
+		if len(p.queue) == 0 {
+			return false
+		}
+		msg = p.queue[0]
+		p.queue[0] = logical.Message{}
+		if p.queue = p.queue[1:]; len(p.queue) == 0 {
+			p.queue = nil
+		}
+		p.current = msg.Size
+		return true
+	})
+	return msg, err
+}
+
+// Rollback drops what was sent and not received, has Process roll back, and returns when it has: the
+// consistent point is then where reading goes on.
+func (p *pipe) Rollback(ctx context.Context) error {
+	p.mu.Lock()
+	for _, msg := range p.queue {
+		p.bytes -= msg.Size
+	}
+	p.queue = nil
+	p.rollback = rollbackRequested
+	p.broadcast()
+	p.mu.Unlock()
+	return p.wait(ctx, func() bool { return p.rollback == rollbackNone })
+}
+
+// release gives back the message that was received last.
+func (p *pipe) release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bytes -= p.current
+	p.current = 0
+	if p.rollback == rollbackHanded {
+		p.rollback = rollbackNone
+	}
+	p.broadcast()
+}
+
+// wait calls try under the lock until it reports success.
+func (p *pipe) wait(ctx context.Context, try func() bool) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		p.mu.Lock()
+		if try() {
+			p.broadcast()
+			p.mu.Unlock()
+			return nil
+		}
+		changed := p.changed
+		p.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// broadcast wakes all waiters; the lock is held.
+func (p *pipe) broadcast() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}

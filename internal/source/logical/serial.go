@@ -1,0 +1,270 @@
+package logical
+
+import (
+	"context"
+	"sync"
+
+	"github.com/tailrace-cdc/tailrace/logical"
+)
+
+// maxJoinedRows bounds how many mutations of consecutive source transactions are put into one target
+// transaction. Beyond it, a longer transaction no longer saves a noticeable share of its commit.
+const maxJoinedRows = 10_000
+
+// serial is the sink of serial mode: source transactions are applied in order, in target
+// transactions that end on source transaction boundaries (ATOMIC).
+//
+// A goroutine of its own applies. While it is busy with one target transaction, the source
+// transactions that arrive meanwhile wait, and the next target transaction takes all of them: the
+// group commit of databases, without a timer. A source transaction that does not fit into the budget
+// is streamed into one open target transaction instead.
+type serial struct {
+	w *writer
+
+	cur *segment // the transaction that is being collected; owned by the caller of Events
+
+	mu      sync.Mutex
+	changed chan struct{}
+	queue   []*segment
+	busy    bool
+	err     error
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+}
+
+// A segment is a source transaction, or a part of one that is too large to be held.
+type segment struct {
+	stamp       logical.Stamp
+	muts        []logical.Mutation
+	bytes       int64
+	first, last bool // of its transaction
+}
+
+func (s *segment) whole() bool { return s.first && s.last }
+
+func newSerial(w *writer) *serial {
+	s := &serial{w: w, changed: make(chan struct{}), done: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(w.ctx))
+	go s.run()
+	return s
+}
+
+// OnBegin implements logical.Events.
+func (s *serial) OnBegin(_ context.Context, stamp logical.Stamp) error {
+	s.cur = &segment{stamp: stamp, first: true}
+	return s.failure()
+}
+
+// OnData implements logical.Events.
+func (s *serial) OnData(ctx context.Context, muts []logical.Mutation) error {
+	var n int64
+	for i := range muts {
+		n += int64(muts[i].Size())
+	}
+	if s.cur.bytes > 0 && s.cur.bytes+n > s.w.budget.size/2 {
+		s.handOver(&segment{stamp: s.cur.stamp})
+	}
+	if err := s.w.budget.Acquire(ctx, n); err != nil {
+		return err
+	}
+	s.cur.bytes += n
+	s.cur.muts = append(s.cur.muts, muts...)
+	return s.failure()
+}
+
+// OnCommit implements logical.Events.
+func (s *serial) OnCommit(context.Context) error {
+	s.cur.last = true
+	s.handOver(nil)
+	return s.failure()
+}
+
+// OnRollback implements logical.Events: whole transactions still land, the open one does not.
+func (s *serial) OnRollback(ctx context.Context) error {
+	if s.cur != nil {
+		s.release(s.cur)
+		if !s.cur.first {
+			// Its beginning is in an open target transaction. Only ending this sink undoes that.
+			s.stop(errRolledBack)
+			return errRolledBack
+		}
+		s.cur = nil
+	}
+	return s.drain(ctx)
+}
+
+// handOver gives the collected segment to the applying goroutine.
+func (s *serial) handOver(next *segment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, s.cur)
+	s.cur = next
+	s.broadcast()
+}
+
+// drain returns when everything that was handed over has landed.
+func (s *serial) drain(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		idle, err, changed := len(s.queue) == 0 && !s.busy, s.err, s.changed
+		s.mu.Unlock()
+		switch {
+		case err != nil:
+			return err
+		case idle:
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// stop ends the sink: what has not landed when it returns never will (through this sink).
+func (s *serial) stop(cause error) {
+	s.cancel(cause)
+	<-s.done
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, seg := range s.queue {
+		s.release(seg)
+	}
+	s.queue = nil
+	if s.cur != nil {
+		s.release(s.cur)
+		s.cur = nil
+	}
+}
+
+// release gives the segment's share of the budget back, once.
+func (s *serial) release(seg *segment) {
+	s.w.budget.Release(seg.bytes)
+	seg.bytes = 0
+}
+
+func (s *serial) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+func (s *serial) broadcast() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// run applies what is handed over until the sink is stopped or fails.
+func (s *serial) run() {
+	defer close(s.done)
+	for {
+		batch, err := s.next(false)
+		if err == nil {
+			if batch[0].whole() {
+				err = s.w.applyWhole(s.ctx, batch)
+			} else {
+				err = s.stream(batch[0])
+			}
+			for _, seg := range batch {
+				s.release(seg)
+			}
+		}
+		if err != nil {
+			s.mu.Lock()
+			s.err, s.busy = err, false
+			s.broadcast()
+			s.mu.Unlock()
+			return
+		}
+	}
+}
+
+// next waits for what is to be applied next: consecutive whole transactions, or one part of a
+// transaction. The goroutine counts as busy until it asks again, unless inside a transaction.
+func (s *serial) next(inside bool) ([]*segment, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.busy = inside; len(s.queue) == 0; {
+		s.broadcast()
+		changed := s.changed
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-s.ctx.Done():
+		}
+		s.mu.Lock()
+		if s.ctx.Err() != nil {
+			return nil, context.Cause(s.ctx)
+		}
+	}
+	s.busy = true
+	n := s.joined()
+	batch := s.queue[:n:n]
+	if s.queue = s.queue[n:]; len(s.queue) == 0 {
+		s.queue = nil
+	}
+	return batch, nil
+}
+
+// joined returns how many of the waiting segments go into one target transaction.
+func (s *serial) joined() int {
+	if !s.queue[0].whole() {
+		return 1
+	}
+	n, rows, bytes := 0, 0, int64(0)
+	for _, seg := range s.queue {
+		rows, bytes = rows+len(seg.muts), bytes+seg.bytes
+		if !seg.whole() || n > 0 && (rows > maxJoinedRows || bytes > s.w.budget.size/2) {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// stream applies a transaction that is too large to be held, part by part, in one target
+// transaction. It cannot be tried again from memory: an error goes back to the source. What was
+// found to be rejected is remembered for the next time.
+func (s *serial) stream(seg *segment) error {
+	if err := s.w.prepare(s.ctx, seg.muts); err != nil {
+		return err
+	}
+	tx, err := s.w.begin(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer s.w.rollback(tx)
+	defer func() { s.release(seg) }()
+	bad := s.w.loop.badOf(seg.stamp)
+	rows := 0
+	for {
+		part := bad.part(rows, len(seg.muts))
+		if err := s.w.applyTo(s.ctx, tx, seg.muts, seg.stamp, &part); err != nil {
+			s.w.rollback(tx)
+			return s.w.rejectPart(s.ctx, seg, rows, &part, bad, err)
+		}
+		rows += len(seg.muts)
+		if seg.last {
+			break
+		}
+		s.release(seg)
+		batch, err := s.next(true)
+		if err != nil {
+			return err
+		}
+		seg = batch[0]
+	}
+	if err := s.w.commit(s.ctx, tx, seg.stamp); err != nil {
+		return err
+	}
+	s.w.loop.forgetBad(seg.stamp)
+	s.w.countRejected(bad)
+	s.w.landed(seg.stamp, 1, rows-len(bad.at))
+	return nil
+}
+
+// partial implements sink. Like the events, it is called when no other call is under way.
+func (s *serial) partial() bool { return s.cur != nil && !s.cur.first }
