@@ -1,0 +1,164 @@
+package installation
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gofrs/flock"
+	"github.com/google/uuid"
+	"github.com/pkg/errors"
+)
+
+// layout is the version of the directory's layout.
+const layout = 1
+
+// Installation is an open data directory.
+type Installation struct {
+	dir  string
+	id   uuid.UUID
+	lock *flock.Flock
+}
+
+// A LockedError says that another process uses the directory.
+type LockedError struct{ Dir string }
+
+// Error says what to do.
+func (e *LockedError) Error() string {
+	return "data directory " + e.Dir + " is used by another process; stop it, or give another --dataDir"
+}
+
+type identity struct {
+	Layout int       `json:"layout"`
+	ID     uuid.UUID `json:"id"`
+}
+
+// Open locks the data directory and reads its identity. It makes both where there is nothing yet.
+func Open(dir string) (*Installation, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, errors.Wrapf(err, "data directory %s", dir)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, errors.Wrapf(err, "data directory %s cannot be made", dir)
+	}
+	lock := flock.New(filepath.Join(dir, "lock"), flock.SetPermissions(0o600))
+	switch locked, err := lock.TryLock(); {
+	case err != nil:
+		return nil, errors.Wrapf(err, "data directory %s cannot be locked", dir)
+	case !locked:
+		return nil, &LockedError{Dir: dir}
+	}
+	in := &Installation{dir: dir, lock: lock}
+	if err := in.identify(); err != nil {
+		_ = lock.Unlock() // the directory is of no use to us
+		return nil, err
+	}
+	return in, nil
+}
+
+// identify reads the identity, or makes one.
+func (in *Installation) identify() error {
+	path := in.Path("installation.json")
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		in.id = uuid.New()
+		text, err = json.MarshalIndent(identity{Layout: layout, ID: in.id}, "", "\t")
+		if err != nil {
+			return errors.Wrap(err, "installation")
+		}
+		return WriteFile(path, append(text, '\n'))
+	}
+	if err != nil {
+		return errors.Wrapf(err, "data directory %s", in.dir)
+	}
+	var id identity
+	if err := json.Unmarshal(text, &id); err != nil || id.ID == uuid.Nil {
+		return errors.Errorf("%s does not hold an installation's identity; restore it from a backup, or give an empty --dataDir", path)
+	}
+	if id.Layout > layout {
+		return errors.Errorf("%s was written by a newer version (layout %d, this one knows %d); start that version", path, id.Layout, layout)
+	}
+	in.id = id.ID
+	return nil
+}
+
+// ID identifies the installation for ever.
+func (in *Installation) ID() string { return in.id.String() }
+
+// Dir returns the absolute path of the directory.
+func (in *Installation) Dir() string { return in.dir }
+
+// Path returns the path of something in the directory.
+func (in *Installation) Path(elem ...string) string {
+	return filepath.Join(append([]string{in.dir}, elem...)...)
+}
+
+// Token returns the operator's token and the path of its file, which is made if it does not exist.
+func (in *Installation) Token() (token, path string, err error) {
+	path = in.Path("token")
+	token, err = ReadToken(path)
+	if !errors.Is(err, os.ErrNotExist) {
+		return token, path, err
+	}
+	token = newToken()
+	return token, path, WriteFile(path, []byte(token+"\n"))
+}
+
+// ReadToken reads a token's file.
+func ReadToken(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", errors.WithStack(err)
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" {
+		return "", errors.Errorf("%s is empty; remove it to have a new token made", path)
+	}
+	return token, nil
+}
+
+// newToken returns 256 random bits.
+func newToken() string {
+	var raw [32]byte
+	_, _ = rand.Read(raw[:]) // it never fails
+	return hex.EncodeToString(raw[:])
+}
+
+// Close gives the directory free.
+func (in *Installation) Close() error {
+	return errors.Wrapf(in.lock.Unlock(), "data directory %s cannot be unlocked", in.dir)
+}
+
+// WriteFile replaces a file of mode 0600, durably: after a crash there is the old content or the new.
+func WriteFile(path string, content []byte) (err error) {
+	temporary := path + ".new"
+	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return errors.Wrapf(err, "%s cannot be written", path)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(temporary)
+			err = errors.Wrapf(err, "%s cannot be written", path)
+		}
+	}()
+	if _, err := f.Write(content); err != nil {
+		_ = f.Close()
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		_ = f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
