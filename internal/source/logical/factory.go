@@ -3,12 +3,13 @@ package logical
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"reflect"
 	"sync"
 
 	"github.com/pkg/errors"
 
+	"github.com/tailrace-cdc/tailrace/internal/source/logical/mode"
+	"github.com/tailrace-cdc/tailrace/internal/util/retry"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -101,9 +102,13 @@ func (f *Factory) build(spec Spec) *Loop {
 		name: spec.Name, identity: spec.Identity, holder: f.config.Holder,
 		dialect: spec.Dialect, target: spec.Target, config: config,
 		budget: NewBudget(config.BytesInFlight * 3 / 4), log: f.config.Log.With("loop", spec.Name),
-		random: rand.Float64, cancel: cancel, stopped: stopped,
-		done: make(chan struct{}), kicks: make(chan struct{}, 1), changed: make(chan struct{}),
-		status: Status{State: StateStarting, Mode: ModeSerial}, bad: map[string]*badMutations{},
+		cancel: cancel, stopped: stopped,
+		control: mode.NewController(mode.Policy{
+			Window: config.BackfillWindow, MinDwell: config.MinDwell, Immediate: config.Immediate,
+		}),
+		done: make(chan struct{}), changed: make(chan struct{}),
+		waiting: map[*retry.Retry]struct{}{},
+		status:  Status{State: StateStarting}, bad: map[string]*badMutations{},
 	}
 	l.metrics = f.config.Metrics.of(l)
 	go func() {

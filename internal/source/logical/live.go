@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tailrace-cdc/tailrace/internal/source/logical/mode"
 )
 
 // liveCollector asks the loops when metrics are gathered, so that staleness grows also while a loop
@@ -64,12 +66,12 @@ func (c *liveCollector) Collect(ch chan<- prometheus.Metric) {
 		if s.StalenessKnown {
 			gauge(c.staleness, s.Staleness.Seconds())
 		}
-		for _, mode := range []Mode{ModeSerial, ModeBackfill, ModeImmediate} {
+		for _, m := range mode.All() {
 			on := 0.0
-			if mode == s.Mode {
+			if m == s.Mode {
 				on = 1
 			}
-			gauge(c.mode, on, string(mode))
+			gauge(c.mode, on, m.String())
 		}
 		used, _, _ := l.budget.Usage()
 		gauge(c.bytes, float64(used))

@@ -8,6 +8,8 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/tailrace-cdc/tailrace/internal/source/logical/mode"
+	"github.com/tailrace-cdc/tailrace/internal/util/retry"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -22,16 +24,17 @@ type Loop struct {
 	budget   *Budget
 	log      *slog.Logger
 	metrics  *loopMetrics
-	random   func() float64
+	// control is used by one run at a time, under its switcher's lock.
+	control *mode.Controller
 
 	cancel  context.CancelCauseFunc // ends the applying, and all else
 	stopped context.CancelFunc      // asks the loop to drain and end
 	done    chan struct{}
-	kicks   chan struct{}
 
 	mu      sync.Mutex
 	changed chan struct{}
 	status  Status
+	waiting map[*retry.Retry]struct{}
 	bad     map[string]*badMutations // of streamed transactions, by stored stamp
 	errLog  repeatedError
 }
@@ -41,7 +44,7 @@ type Status struct {
 	// State says what the loop is doing.
 	State State
 	// Mode is the mode in force.
-	Mode Mode
+	Mode mode.Mode
 	// Point is the consistent point; nil before the target has answered.
 	Point logical.Stamp
 	// PointAt is when the consistent point was last advanced in the target; zero if never.
@@ -73,16 +76,6 @@ const (
 	StateStopped   State = "stopped"   //
 )
 
-// Mode is how a loop applies.
-type Mode string
-
-// The modes, by the names that metrics and the memo show.
-const (
-	ModeSerial    Mode = "serial"
-	ModeBackfill  Mode = "backfill"
-	ModeImmediate Mode = "immediate"
-)
-
 var (
 	errStopped    = errors.New("the loop was stopped")
 	errRolledBack = errors.New("a transaction that was partly sent to the target was rolled back")
@@ -94,11 +87,11 @@ func (l *Loop) Name() string { return l.name }
 
 // Status returns the present status.
 func (l *Loop) Status() Status {
-	staleness, known := l.staleness()
+	staleness := l.staleness()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.status
-	s.Staleness, s.StalenessKnown = staleness, known
+	s.Staleness, s.StalenessKnown = staleness.Known()
 	return s
 }
 
@@ -107,14 +100,6 @@ func (l *Loop) Changed() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.changed
-}
-
-// Kick ends the present delay before a retry, if there is one, unless the target asked for it.
-func (l *Loop) Kick() {
-	select {
-	case l.kicks <- struct{}{}:
-	default:
-	}
 }
 
 // Stop ends the loop: no more is read, what is in flight lands, as far as it can before ctx ends.
@@ -148,7 +133,7 @@ func (l *Loop) advance(stamp logical.Stamp, txs, rows int) {
 		}
 		s.PointAt, s.State, s.Err = now, StateRunning, nil
 		s.Mutations += int64(rows)
-		if s.ConsistentSince.IsZero() && s.Mode == ModeSerial {
+		if s.ConsistentSince.IsZero() && s.Mode == mode.Serial {
 			s.ConsistentSince = now
 		}
 	})
@@ -199,7 +184,7 @@ func (l *Loop) memoState(stamp logical.Stamp) (logical.MemoState, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	state := logical.MemoState{Point: point, Mode: string(l.status.Mode), ConsistentSince: l.status.ConsistentSince}
+	state := logical.MemoState{Point: point, Mode: l.status.Mode.String(), ConsistentSince: l.status.ConsistentSince}
 	if t, ok := stamp.(logical.TimeStamp); ok {
 		state.PointTime = t.Time()
 	}
@@ -214,17 +199,17 @@ func (l *Loop) point() logical.Stamp {
 }
 
 // staleness returns the age of the oldest source transaction that is not in the target.
-func (l *Loop) staleness() (age time.Duration, known bool) {
+func (l *Loop) staleness() mode.Staleness {
 	point := l.point()
 	source, ok := l.dialect.(logical.Stalenesser)
 	if !ok || point == nil {
-		return 0, false
+		return mode.Unknown()
 	}
 	oldest, known := source.OldestPending(point)
-	if !known || oldest.IsZero() {
-		return 0, known
+	if !known {
+		return mode.Unknown()
 	}
-	return max(0, time.Since(oldest)), true
+	return mode.Since(time.Now(), oldest)
 }
 
 // badOf returns the mutations of a streamed transaction that are known to be rejected.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tailrace-cdc/tailrace/internal/source/logical/mode"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -100,14 +101,13 @@ func (m *loopMetrics) rejected(n int, policy logical.RejectPolicy) {
 	m.all.rejected.WithLabelValues(m.name, string(policy)).Add(float64(n))
 }
 
-func (m *loopMetrics) switched(mode Mode, reason string) {
-	m.all.switches.WithLabelValues(m.name, reason).Inc()
-	m.mode(mode)
+func (m *loopMetrics) switches(reason mode.Reason) {
+	m.all.switches.WithLabelValues(m.name, string(reason)).Inc()
 }
 
-func (m *loopMetrics) mode(mode Mode) {
+func (m *loopMetrics) mode(now mode.Mode) {
 	fan := 0.0
-	if mode != ModeSerial {
+	if now.Fan() {
 		fan = 1
 	}
 	m.backfilling.Set(fan)

@@ -3,9 +3,15 @@ package logical
 import (
 	"context"
 	"sync"
+	"time"
 
+	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/internal/source/logical/mode"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
+
+var errSwitched = errors.New("the mode changed")
 
 // A sink applies events in one mode.
 type sink interface {
@@ -28,8 +34,28 @@ type switcher struct {
 	open bool // inside a transaction
 }
 
+// governEvery is how often the mode is reconsidered while the source is silent.
+const governEvery = 500 * time.Millisecond
+
+// newSwitcher starts in the mode that the loop was in, or was about to change to.
 func newSwitcher(w *writer) *switcher {
-	return &switcher{w: w, sink: newSerial(w)}
+	s := &switcher{w: w}
+	s.enter(w.loop.control.Mode())
+	return s
+}
+
+// enter makes a mode's sink; the one before has been drained.
+func (s *switcher) enter(m mode.Mode) {
+	s.sink = newSerial(s.w)
+	now := time.Now()
+	s.w.loop.control.Settled(now)
+	s.w.loop.update(func(st *Status) {
+		st.Mode = m
+		if m.Fan() {
+			st.ConsistentSince = time.Time{}
+		}
+	})
+	s.w.loop.metrics.mode(m)
 }
 
 // OnBegin implements logical.Events.
@@ -67,10 +93,56 @@ func (s *switcher) OnRollback(ctx context.Context) error {
 }
 
 // govern changes the mode while the source is silent.
-func (s *switcher) govern(context.Context) error { return nil }
+func (s *switcher) govern(ctx context.Context) error {
+	if s.w.config.BackfillWindow <= 0 {
+		return nil
+	}
+	tick := time.NewTicker(governEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := s.steerBetween(ctx); err != nil {
+			return err
+		}
+	}
+}
 
-// steer changes the mode if it is time to.
-func (s *switcher) steer(context.Context) error { return nil }
+// steerBetween changes the mode if it is time to and no transaction is open.
+func (s *switcher) steerBetween(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open {
+		return nil
+	}
+	return s.steer(ctx)
+}
+
+// steer changes the mode if it is time to. No transaction is open, and the lock is held.
+func (s *switcher) steer(ctx context.Context) error {
+	l := s.w.loop
+	staleness := l.staleness()
+	d := l.control.Observe(time.Now(), staleness)
+	if d.Warn {
+		l.log.Warn("serial mode cannot keep up with the source; raise --backfillWindow, or give the target more power",
+			"backfillWindow", s.w.config.BackfillWindow)
+	}
+	if !d.Switched {
+		return nil
+	}
+	if err := s.sink.drain(ctx); err != nil {
+		return err
+	}
+	s.sink.stop(errSwitched)
+	s.enter(d.Mode)
+	l.metrics.switches(d.Reason)
+	by, _ := staleness.Known()
+	l.log.Info("the mode changed", "mode", d.Mode.String(), "reason", string(d.Reason), "staleness", by.Round(time.Millisecond))
+	return nil
+}
 
 // drain lets what was committed land. The open transaction is given up.
 func (s *switcher) drain(ctx context.Context) error {

@@ -2,31 +2,38 @@ package logical
 
 import (
 	"context"
-	"time"
 
-	"github.com/tailrace-cdc/tailrace/logical"
+	"github.com/tailrace-cdc/tailrace/internal/util/retry"
 )
 
-// tries spaces the attempts at something that fails.
+// tries spaces the attempts at something that fails; Loop.Kick ends its present delay.
 type tries struct {
 	l *Loop
-	n int
+	*retry.Retry
 }
 
-func (l *Loop) newTries() *tries { return &tries{l: l} }
+func (l *Loop) newTries() tries {
+	return tries{l, retry.New(retry.Config{Base: l.config.RetryDelay, Max: l.config.RetryMax})}
+}
 
 // wait returns when it is time for the next attempt, or with an error when ctx ends.
-func (t *tries) wait(ctx context.Context, err error) error {
-	top := min(t.l.config.RetryMax, t.l.config.RetryDelay<<min(t.n, 20))
-	t.n++
-	timer := time.NewTimer(logical.RetryAfterOf(err) + time.Duration(t.l.random()*float64(top)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-t.l.kicks:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+func (t tries) wait(ctx context.Context, err error) error {
+	t.l.mu.Lock()
+	t.l.waiting[t.Retry] = struct{}{}
+	t.l.mu.Unlock()
+	defer func() {
+		t.l.mu.Lock()
+		delete(t.l.waiting, t.Retry)
+		t.l.mu.Unlock()
+	}()
+	return t.Wait(ctx, err)
+}
+
+// Kick ends the present delays before retries, unless the target asked for them.
+func (l *Loop) Kick() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for r := range l.waiting {
+		r.Kick()
 	}
 }

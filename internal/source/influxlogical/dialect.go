@@ -1,0 +1,165 @@
+package influxlogical
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/internal/lineprotocol"
+	"github.com/tailrace-cdc/tailrace/internal/queue"
+	"github.com/tailrace-cdc/tailrace/logical"
+)
+
+// chunk is how many mutations are handed to the loop at once: few enough that what a block becomes
+// is bounded by the loop's budget and not by the block, and enough to make the call cheap.
+const chunk = 512
+
+// dialect reads a stream's queue. A write request, which is a group of blocks, is one transaction.
+type dialect struct {
+	queue   queue.Log
+	decoder *lineprotocol.Decoder
+	log     *slog.Logger
+	// note is told of what an operator should know about the position in the queue.
+	note func(Notice)
+}
+
+var (
+	_ logical.Acknowledger = (*dialect)(nil)
+	_ logical.Stalenesser  = (*dialect)(nil)
+)
+
+// A Notice is something about a stream's position that must not be silent.
+type Notice string
+
+// The notices.
+const (
+	// NoticeGap: the target's consistent point is older than the queue's cursor, because the target
+	// was restored from a backup. What lies between was sent once and is no longer in the queue.
+	NoticeGap Notice = "gap"
+	// NoticeReplaced: the target's consistent point belongs to another queue. Everything in this
+	// queue is sent.
+	NoticeReplaced Notice = "queue replaced"
+)
+
+// ZeroStamp implements logical.Dialect: it stands for the queue's cursor.
+func (d *dialect) ZeroStamp() logical.Stamp { return Stamp{} }
+
+// DecodeStamp implements logical.Dialect. A stamp of another queue says nothing about this one, which
+// is then read from its cursor.
+func (d *dialect) DecodeStamp(stored []byte) (logical.Stamp, error) {
+	var stamp Stamp
+	if err := json.Unmarshal(stored, &stamp); err != nil {
+		return nil, errors.Wrapf(err, "the memo in the target is no position of a queue: %s", stored)
+	}
+	if stamp.Queue != d.queue.ID() {
+		d.log.Warn("the target's consistent point belongs to another queue; sending all that is in this one",
+			"stored", stamp.String(), "queue", d.queue.ID().String())
+		d.note(NoticeReplaced)
+		return Stamp{}, nil
+	}
+	if cursor := d.queue.Cursor(); stamp.Sequence < cursor {
+		d.log.Error("the target is older than what was acknowledged: it was restored from a backup; what lies between is not in the queue",
+			"stored", uint64(stamp.Sequence), "cursor", uint64(cursor), "blocks", uint64(cursor-stamp.Sequence))
+		d.note(NoticeGap)
+	}
+	return stamp, nil
+}
+
+// ReadInto implements logical.Dialect.
+func (d *dialect) ReadInto(ctx context.Context, from logical.Stamp, out logical.Outbox) error {
+	after := max(from.(Stamp).Sequence, d.queue.Cursor())
+	reader, err := d.queue.NewReader(after)
+	if err != nil {
+		return errors.WithMessage(err, "the queue cannot be read")
+	}
+	defer func() { _ = reader.Close() }() // it only frees memory
+	for {
+		// The mutations point into the payload, so that each block has memory of its own.
+		block, err := reader.NextInto(ctx, nil)
+		if err != nil {
+			return err
+		}
+		if err := out.Send(ctx, logical.Message{Body: block, Size: len(block.Payload)}); err != nil {
+			return err
+		}
+	}
+}
+
+// Process implements logical.Dialect.
+func (d *dialect) Process(ctx context.Context, in logical.Inbox, events logical.Events) error {
+	p := processor{dialect: d, events: events}
+	for {
+		msg, err := in.Receive(ctx)
+		if err != nil {
+			return err
+		}
+		if msg.Rollback {
+			p.open = false
+			err = events.OnRollback(ctx)
+		} else {
+			err = p.block(ctx, msg.Body.(queue.Block))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Acknowledge implements logical.Acknowledger.
+func (d *dialect) Acknowledge(_ context.Context, stamp logical.Stamp) error {
+	s := stamp.(Stamp)
+	if s.Queue != d.queue.ID() {
+		return nil // the zero stamp
+	}
+	return d.queue.Ack(s.Sequence)
+}
+
+// OldestPending implements logical.Stalenesser: the queue knows, also of what has not been read.
+func (d *dialect) OldestPending(after logical.Stamp) (time.Time, bool) {
+	return d.queue.OldestAfter(after.(Stamp).Sequence), true
+}
+
+// processor decodes the blocks of one run of Process.
+type processor struct {
+	dialect *dialect
+	events  logical.Events
+	open    bool // inside a group
+	muts    []logical.Mutation
+}
+
+// block passes one block on.
+func (p *processor) block(ctx context.Context, b queue.Block) error {
+	if !p.open {
+		stamp := Stamp{Queue: p.dialect.queue.ID(), Sequence: b.Group, Enqueued: b.Time}
+		if err := p.events.OnBegin(ctx, stamp); err != nil {
+			return err
+		}
+		p.open = true
+	}
+	if err := p.data(ctx, b); err != nil {
+		return err
+	}
+	if !b.Last {
+		return nil
+	}
+	p.open = false
+	return p.events.OnCommit(ctx)
+}
+
+// data decodes the lines of a block, a chunk at a time.
+func (p *processor) data(ctx context.Context, b queue.Block) error {
+	for rest := b.Payload; len(rest) > 0; {
+		var err error
+		p.muts, rest, err = p.dialect.decoder.Decode(p.muts[:0], rest, chunk)
+		if err != nil {
+			return errors.WithMessagef(err, "block %d of the queue", b.Sequence)
+		}
+		if err := p.events.OnData(ctx, p.muts); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package logical
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tailrace-cdc/tailrace/logical"
+)
+
+func TestBoundedPipeHoldsItsBytes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipe(100)
+		sent := 0
+		go func() {
+			for i := range 10 {
+				if err := p.Send(t.Context(), logical.Message{Body: i, Size: 40}); err != nil {
+					t.Error(err)
+				}
+				sent++
+			}
+		}()
+		synctest.Wait()
+		if sent != 2 {
+			t.Errorf("%d messages of 40 bytes passed into a pipe of 100, want 2", sent)
+		}
+		for i := range 10 {
+			msg, err := p.Receive(t.Context())
+			if err != nil || msg.Body != i {
+				t.Fatalf("message %d: got %v, %v", i, msg.Body, err)
+			}
+			synctest.Wait()
+			if held := sent - i; held > 2 {
+				t.Errorf("%d messages of 40 bytes are held by a pipe of 100", held)
+			}
+		}
+	})
+}
+
+func TestMessageLargerThanThePipePassesAlone(t *testing.T) {
+	t.Parallel()
+	p := newPipe(10)
+	if err := p.Send(t.Context(), logical.Message{Size: 1000}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Send(ctx, logical.Message{Size: 1}); err == nil {
+		t.Error("a message passed beside one that is larger than the pipe")
+	}
+}
+
+func TestRollbackDropsWhatWasNotReceivedAndWaitsForProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipe(100)
+		for i := range 3 {
+			if err := p.Send(t.Context(), logical.Message{Body: i, Size: 10}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if msg, err := p.Receive(t.Context()); err != nil || msg.Body != 0 {
+			t.Fatalf("got %v, %v", msg, err)
+		}
+		rolledBack := false
+		go func() {
+			if err := p.Rollback(t.Context()); err != nil {
+				t.Error(err)
+			}
+			rolledBack = true
+		}()
+		synctest.Wait()
+		if msg, err := p.Receive(t.Context()); err != nil || !msg.Rollback {
+			t.Fatalf("got %v, %v, want the rollback", msg, err)
+		}
+		synctest.Wait()
+		if rolledBack {
+			t.Error("Rollback returned before Process had dealt with it")
+		}
+		go func() { _ = p.Send(t.Context(), logical.Message{Body: 7, Size: 10}) }()
+		if msg, err := p.Receive(t.Context()); err != nil || msg.Body != 7 {
+			t.Fatalf("got %v, %v", msg, err)
+		}
+		synctest.Wait()
+		if !rolledBack {
+			t.Error("Rollback did not return")
+		}
+	})
+}
