@@ -48,6 +48,10 @@ type Error struct {
 	Hint string
 	// RetryAfter is how long the target asked to be left alone; 0 if it did not.
 	RetryAfter time.Duration
+	// Rejected are the mutations that the target will never accept, where [Tx.Apply] can tell them:
+	// ascending indexes into the slice that it was given. An empty list with ClassReject means that
+	// the caller has to find them. There may be more than those that are listed.
+	Rejected []int
 }
 
 // Error returns the message of Err, with the hint behind it.
@@ -75,6 +79,14 @@ func HintOf(err error) string {
 		return e.Hint
 	}
 	return ""
+}
+
+// RejectedOf returns the indexes of the mutations that were refused, as far as the target could tell.
+func RejectedOf(err error) []int {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Rejected
+	}
+	return nil
 }
 
 // RetryAfterOf returns how long the target asked to be left alone, or 0.

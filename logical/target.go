@@ -60,7 +60,9 @@ type Session interface {
 	Prepare(ctx context.Context, relations []*Relation) error
 
 	// Begin starts a target transaction that proves that this session owns the loop's epoch, and
-	// keeps successors waiting until it has ended.
+	// keeps successors waiting until it has ended. The epoch is the session's at the time of the
+	// call; a target may put the proof off until the transaction has something to say, so that one
+	// round trip carries both: [ClassFenced] may then come of any method up to Commit.
 	Begin(ctx context.Context) (Tx, error)
 
 	// Fence bumps the epoch on behalf of this session: when it returns, every Tx begun before has
@@ -75,7 +77,11 @@ type Tx interface {
 	// Apply applies mutations as if one after the other, in the order given (ORDER). It may be
 	// called any number of times. The mutations are not changed, and not kept after the return.
 	//
-	// An error of [ClassReject] means that the target will never accept at least one of them.
+	// An error of [ClassReject] means that the target will never accept at least one of them; which
+	// ones, [RejectedOf] says where the target knows.
+	//
+	// Apply without mutations changes nothing; it keeps a transaction alive that waits for its
+	// source, and shows early whether it has died.
 	Apply(ctx context.Context, muts []Mutation) error
 
 	// SetMemo stores the loop's memo as part of the transaction (PREFIX, ATOMIC).
