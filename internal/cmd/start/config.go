@@ -32,7 +32,14 @@ type Config struct {
 	Verbose bool
 }
 
-// bind defines the flags.
+// DefaultConfig returns the configuration without any flag.
+func DefaultConfig() Config {
+	var c Config
+	c.bind(pflag.NewFlagSet("", pflag.ContinueOnError))
+	return c
+}
+
+// bind defines the flags, with their defaults.
 func (c *Config) bind(set *pflag.FlagSet) {
 	loop := logical.Config{}.WithDefaults()
 	c.MaxBodySize, c.BytesInFlight = 25<<20, flags.Size(loop.BytesInFlight)

@@ -1,0 +1,133 @@
+package start
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/google/wire"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/tailrace-cdc/tailrace/internal/installation"
+	"github.com/tailrace-cdc/tailrace/internal/queue"
+	"github.com/tailrace-cdc/tailrace/internal/server"
+	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
+	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
+	"github.com/tailrace-cdc/tailrace/internal/target/sqlite"
+	"github.com/tailrace-cdc/tailrace/logical"
+)
+
+// What an installation without configuration has.
+const (
+	// DefaultBucket is the bucket that a new installation has.
+	DefaultBucket = "default"
+	// EmbeddedTarget is the file name of the embedded database in the data directory.
+	EmbeddedTarget = "target.db"
+)
+
+// Providers make the server from a Config.
+var Providers = wire.NewSet(
+	NewServer, provideLog, provideInstallation, provideOperator, provideRegistry, provideLoopMetrics,
+	provideFactory, provideTarget, provideStreams, provideHTTP,
+)
+
+// Operator is who may do everything.
+type Operator struct {
+	// Token is the operator's token, and Path its file.
+	Token, Path string
+}
+
+// Target is the target of the default stream, with the name that people know it by.
+type Target struct {
+	logical.Target
+	Name string
+}
+
+func provideLog(config Config, w LogOutput) *slog.Logger {
+	options := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if config.Verbose {
+		options.Level = slog.LevelDebug
+	}
+	if config.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+func provideInstallation(config Config, log *slog.Logger) (*installation.Installation, func(), error) {
+	in, err := installation.Open(config.DataDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	return in, func() {
+		if err := in.Close(); err != nil {
+			log.Warn("stopping", "error", err)
+		}
+	}, nil
+}
+
+func provideOperator(in *installation.Installation) (Operator, error) {
+	token, path, err := in.Token()
+	return Operator{Token: token, Path: path}, err
+}
+
+func provideRegistry() (*prometheus.Registry, error) {
+	reg := prometheus.NewRegistry()
+	for _, c := range []prometheus.Collector{
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	} {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return reg, nil
+}
+
+func provideLoopMetrics(reg *prometheus.Registry) (*loops.Metrics, error) { return loops.NewMetrics(reg) }
+
+func provideFactory(in *installation.Installation, log *slog.Logger, metrics *loops.Metrics) (*loops.Factory, error) {
+	return loops.NewFactory(loops.FactoryConfig{Holder: in.ID(), Log: log, Metrics: metrics})
+}
+
+// provideTarget opens the target of the default stream.
+func provideTarget(ctx context.Context, in *installation.Installation, log *slog.Logger) (Target, func(), error) {
+	path := in.Path(EmbeddedTarget)
+	target, err := sqlite.Open(ctx, sqlite.Config{Path: path, Logger: log})
+	if err != nil {
+		return Target{}, nil, err
+	}
+	return Target{Target: target, Name: "sqlite:" + path}, func() {
+		if err := target.Close(); err != nil {
+			log.Warn("closing the target", "error", err)
+		}
+	}, nil
+}
+
+// provideStreams makes the default bucket with its stream.
+func provideStreams(
+	config Config, in *installation.Installation, factory *loops.Factory, target Target, log *slog.Logger, reg *prometheus.Registry,
+) (*influxlogical.Streams, error) {
+	streams := influxlogical.NewStreams(influxlogical.Config{Factory: factory, Installation: in.ID(), Log: log})
+	if err := reg.Register(streams.Collector()); err != nil {
+		return nil, err
+	}
+	_, err := streams.Add(influxlogical.StreamConfig{
+		ID: "default", Bucket: DefaultBucket, Target: target.Target, Loop: config.Loop(),
+		Queue: queue.Config{
+			Dir:    filepath.Join(in.Path("replicationq"), "default"),
+			Limits: queue.Limits{MaxBytes: defaultQueueBytes},
+		},
+	})
+	return streams, err
+}
+
+// defaultQueueBytes bounds the queue of the default stream: some days of an edge box without its
+// target (a point takes about 20 bytes, compressed).
+const defaultQueueBytes = 4 << 30
+
+func provideHTTP(
+	config Config, operator Operator, streams *influxlogical.Streams, log *slog.Logger, reg *prometheus.Registry,
+) (*server.Server, error) {
+	return nil, nil
+}

@@ -1,0 +1,222 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// binary is the path of the program under test.
+var binary string
+
+var seedFlag = flag.Uint64("seed", 0, "replay a randomised test with this seed")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "tailrace-e2e-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		binary = filepath.Join(dir, "tailrace")
+		build := exec.Command("go", "build", "-trimpath", "-o", binary, "../..")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "building the binary: %v\n%s", err, out)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// soak returns the full count in a soak, otherwise the reduced one.
+func soak(reduced, full int) int {
+	if os.Getenv("TAILRACE_SOAK") != "" {
+		return full
+	}
+	return reduced
+}
+
+// seeded returns random numbers whose seed is printed, and can be given by -seed.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("replay with -seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// process is a running server.
+type process struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	url  string
+	dir  string
+	done chan struct{}
+
+	mu  sync.Mutex
+	out bytes.Buffer
+}
+
+// launch starts a server on a free port and waits until it listens.
+func launch(t *testing.T, dir string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, dir: dir, done: make(chan struct{})}
+	args = append([]string{"start", "--dataDir", dir, "--bindAddr", "127.0.0.1:0"}, args...)
+	p.cmd = exec.Command(binary, args...)
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.cmd.Stdout = writer{p}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	listening := make(chan string, 1)
+	go p.follow(stderr, listening)
+	t.Cleanup(p.kill)
+	select {
+	case address := <-listening:
+		p.url = "http://" + address
+	case <-p.done:
+		t.Fatalf("the server ended at its start:\n%s", p.output())
+	case <-time.After(30 * time.Second):
+		t.Fatalf("the server does not listen after 30 s:\n%s", p.output())
+	}
+	return p
+}
+
+// follow keeps the log and finds the address in it.
+func (p *process) follow(stderr io.Reader, listening chan<- string) {
+	defer close(p.done)
+	lines := bufio.NewScanner(stderr)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		_, _ = writer{p}.Write(append(lines.Bytes(), '\n'))
+		if _, rest, ok := strings.Cut(lines.Text(), "msg=listening address="); ok {
+			address, _, _ := strings.Cut(rest, " ")
+			listening <- address
+		}
+	}
+	_ = p.cmd.Wait() // its exit status is in ProcessState
+}
+
+type writer struct{ p *process }
+
+func (w writer) Write(text []byte) (int, error) {
+	w.p.mu.Lock()
+	defer w.p.mu.Unlock()
+	return w.p.out.Write(text)
+}
+
+func (p *process) output() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.String()
+}
+
+// kill ends the process as a power cut would.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.done
+}
+
+// stop asks the process to end, and returns its exit status.
+func (p *process) stop() int {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		p.t.Fatal(err)
+	}
+	select {
+	case <-p.done:
+	case <-time.After(30 * time.Second):
+		p.t.Fatalf("the server does not stop:\n%s", p.output())
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// token returns the operator's token.
+func (p *process) token() string {
+	p.t.Helper()
+	text, err := os.ReadFile(filepath.Join(p.dir, "token"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// post writes a body and returns the answer, or an error where there was none.
+func (p *process) post(token, path string, body string) (status int, text string, err error) {
+	req, err := http.NewRequest(http.MethodPost, p.url+path, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	req.Header.Set("Authorization", "Token "+token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(answer), err
+}
+
+// write writes a body that must be accepted.
+func (p *process) write(body string) {
+	p.t.Helper()
+	if status, text, err := p.post(p.token(), "/api/v2/write?bucket=default", body); err != nil || status != http.StatusNoContent {
+		p.t.Fatalf("write: status %d, %s, %v\n%s", status, text, err, p.output())
+	}
+}
+
+// metric returns the sum of the series of a metric.
+func (p *process) metric(name string) float64 {
+	p.t.Helper()
+	resp, err := http.Get(p.url + "/metrics")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var sum float64
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		series, value, ok := strings.Cut(lines.Text(), " ")
+		if base, _, _ := strings.Cut(series, "{"); ok && base == name {
+			v, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				p.t.Fatalf("%s: %v", lines.Text(), err)
+			}
+			sum += v
+		}
+	}
+	return sum
+}
+
+// eventually waits until a condition holds; it is for what another process does in its own time.
+func eventually(t *testing.T, within time.Duration, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s: %s", within, what)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}

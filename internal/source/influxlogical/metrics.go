@@ -1,0 +1,55 @@
+package influxlogical
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// collector shows the queues by the names that InfluxDB's replication uses, with the label
+// replicationID. A stream's series end with the stream.
+type collector struct {
+	streams *Streams
+
+	points, bytes, failedWrites, pending, disk, lost, oldest *prometheus.Desc
+}
+
+// Collector returns the metrics of the queues.
+func (s *Streams) Collector() prometheus.Collector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("replications_queue_"+name, help, append([]string{"replicationID"}, labels...), nil)
+	}
+	return &collector{
+		streams:      s,
+		points:       desc("total_points_queued", "Points that were made durable in the queue."),
+		bytes:        desc("total_bytes_queued", "Bytes that were made durable in the queue, as stored."),
+		failedWrites: desc("writes_failed_to_queue", "Writes that could not be made durable, or were refused because the queue is full.", "reason"),
+		pending:      desc("current_bytes_queued", "Bytes in the queue that are not yet in the target."),
+		disk:         desc("disk_bytes", "Bytes of the queue's files."),
+		lost:         desc("points_lost", "Points that were dropped or damaged, by reason: declared, never silent.", "reason"),
+		oldest:       desc("oldest_unsent_seconds", "When the oldest write that is not yet in the target was queued, in seconds since the Unix epoch; 0 if there is none."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.points, c.bytes, c.failedWrites, c.pending, c.disk, c.lost, c.oldest} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	for _, stream := range c.streams.All() {
+		st := stream.queue.Stats()
+		metric := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+			ch <- prometheus.MustNewConstMetric(desc, kind, value, append([]string{stream.config.ID}, labels...)...)
+		}
+		metric(c.points, prometheus.CounterValue, float64(st.AppendedPoints))
+		metric(c.bytes, prometheus.CounterValue, float64(st.AppendedBytes))
+		metric(c.failedWrites, prometheus.CounterValue, float64(st.FailedAppends), "error")
+		metric(c.failedWrites, prometheus.CounterValue, float64(st.Refused), "full")
+		metric(c.pending, prometheus.GaugeValue, float64(st.UnsentBytes))
+		metric(c.disk, prometheus.GaugeValue, float64(st.DiskBytes))
+		metric(c.oldest, prometheus.GaugeValue, float64(st.OldestUnsent)/1e9)
+		for reason, total := range st.Lost {
+			metric(c.lost, prometheus.CounterValue, float64(total.Points), string(reason))
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package influxlogical
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/internal/lineprotocol"
+	"github.com/tailrace-cdc/tailrace/internal/queue"
+	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
+	"github.com/tailrace-cdc/tailrace/logical"
+)
+
+// StreamConfig says what one stream does.
+type StreamConfig struct {
+	// ID names the stream in logs, metrics and answers, and in the target's memo.
+	ID string
+	// Bucket is what it replicates.
+	Bucket string
+	// Target takes the points.
+	Target logical.Target
+	// Schema is the target's schema for the measurements; empty for the target's default.
+	Schema string
+	// Loop is how the loop behaves.
+	Loop logical.Config
+	// Queue is where and how the queue is kept.
+	Queue queue.Config
+}
+
+// A Stream replicates one bucket to one target.
+type Stream struct {
+	shared Config
+	config StreamConfig
+	queue  *queue.Queue
+
+	notice atomic.Pointer[Notice]
+
+	mu   sync.Mutex
+	loop *loops.Loop // nil while paused
+}
+
+// open opens the queue and starts the loop.
+func open(shared Config, config StreamConfig) (*Stream, error) {
+	log := shared.Log.With("stream", config.ID)
+	config.Queue.Name, config.Queue.Logger = config.ID, log
+	q, err := queue.Open(config.Queue)
+	if err != nil {
+		return nil, errors.WithMessagef(err, "stream %s", config.ID)
+	}
+	s := &Stream{shared: shared, config: config, queue: q}
+	if err := s.Resume(); err != nil {
+		_ = q.Close() // the first error says more
+		return nil, err
+	}
+	return s, nil
+}
+
+// Resume starts the loop, if it is paused.
+func (s *Stream) Resume() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.loop != nil {
+		return nil
+	}
+	log := s.shared.Log.With("stream", s.config.ID)
+	loop, err := s.shared.Factory.Get(loops.Spec{
+		Name:     s.config.ID,
+		Identity: s.shared.Installation + "/" + s.config.ID,
+		Target:   s.config.Target,
+		Config:   s.config.Loop,
+		Dialect: &dialect{
+			queue: s.queue, log: log, note: s.note,
+			decoder: lineprotocol.NewDecoder(lineprotocol.DecoderConfig{
+				Schema: s.config.Schema, RawOnly: s.config.Target.Traits().WantsRaw,
+			}),
+		},
+	})
+	s.loop = loop
+	return errors.WithMessagef(err, "stream %s", s.config.ID)
+}
+
+// Pause drains and stops the loop. Writes are still accepted, and wait in the queue.
+func (s *Stream) Pause(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.loop != nil {
+		s.shared.Factory.Remove(ctx, s.config.ID)
+		s.loop = nil
+	}
+}
+
+// note keeps what is to be shown of the stream's position.
+func (s *Stream) note(n Notice) {
+	s.notice.Store(&n)
+}
+
+// Status is what a stream tells about itself.
+type Status struct {
+	// ID and Bucket are the stream's.
+	ID, Bucket string
+	// Paused says that its loop is stopped by the operator; Loop is then the zero status.
+	Paused bool
+	// Loop is the status of its loop.
+	Loop loops.Status
+	// Queue is the state of its queue.
+	Queue queue.Stats
+	// Notice is something about its position in the queue; empty if there is nothing.
+	Notice Notice
+}
+
+// Status returns the present status.
+func (s *Stream) Status() Status {
+	s.mu.Lock()
+	loop := s.loop
+	s.mu.Unlock()
+	st := Status{ID: s.config.ID, Bucket: s.config.Bucket, Paused: loop == nil, Queue: s.queue.Stats()}
+	if notice := s.notice.Load(); notice != nil {
+		st.Notice = *notice
+	}
+	if loop != nil {
+		st.Loop = loop.Status()
+	}
+	return st
+}
+
+// ID returns the stream's id.
+func (s *Stream) ID() string { return s.config.ID }

@@ -1,0 +1,219 @@
+package influxlogical
+
+import (
+	"context"
+	stderrors "errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/internal/lineprotocol"
+	"github.com/tailrace-cdc/tailrace/internal/queue"
+	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
+)
+
+// Config is what the streams of one installation share.
+type Config struct {
+	// Factory runs the loops.
+	Factory *loops.Factory
+	// Installation identifies the installation in the targets.
+	Installation string
+	// Log takes the logs. Default: slog.Default().
+	Log *slog.Logger
+}
+
+// Streams are the buckets of one installation and their streams. Its methods may be called
+// concurrently.
+type Streams struct {
+	config Config
+	groups sync.Pool // of *queue.Group
+
+	mu      sync.RWMutex
+	buckets map[string][]*Stream // a slice is replaced, never changed
+	closed  bool
+}
+
+// An UnknownBucketError says that there is no bucket of that name.
+type UnknownBucketError struct{ Bucket string }
+
+// Error implements error.
+func (e *UnknownBucketError) Error() string { return "bucket \"" + e.Bucket + "\" not found" }
+
+// A WriteError says that not every stream of a bucket could keep a write. Writing it again is
+// harmless.
+type WriteError struct {
+	// Kept and Failed are the streams that have it and those that do not.
+	Kept, Failed []string
+	// Err is the first failure.
+	Err error
+}
+
+// Error names the streams.
+func (e *WriteError) Error() string {
+	kept := "no stream kept it"
+	if len(e.Kept) > 0 {
+		kept = "kept by " + strings.Join(e.Kept, ", ")
+	}
+	return "stream " + strings.Join(e.Failed, ", ") + " could not make the write durable (" + kept + "): " + e.Err.Error()
+}
+
+// Unwrap returns the first failure.
+func (e *WriteError) Unwrap() error { return e.Err }
+
+// NewStreams returns an installation without buckets.
+func NewStreams(config Config) *Streams {
+	if config.Log == nil {
+		config.Log = slog.Default()
+	}
+	s := &Streams{config: config, buckets: map[string][]*Stream{}}
+	s.groups.New = func() any { return new(queue.Group) }
+	return s
+}
+
+// Write makes a write request durable in every stream of the bucket: in all of them, or, if one of
+// them has no room, in none.
+func (s *Streams) Write(ctx context.Context, bucket string, blocks []lineprotocol.Block) error {
+	streams, err := s.of(bucket)
+	if err != nil || len(blocks) == 0 {
+		return err
+	}
+	group := s.groups.Get().(*queue.Group)
+	defer s.groups.Put(group)
+	group.Reset()
+	for _, b := range blocks {
+		if err := group.Add(queue.KindLineProtocol, b.Points, b.Data); err != nil {
+			return err
+		}
+	}
+	reserved, err := reserve(streams, group)
+	if err != nil {
+		return err
+	}
+	return appendAll(ctx, reserved, group)
+}
+
+// of returns the streams of a bucket.
+func (s *Streams) of(bucket string) ([]*Stream, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return nil, errors.New("the server is stopping")
+	}
+	streams, ok := s.buckets[bucket]
+	if !ok {
+		return nil, &UnknownBucketError{Bucket: bucket}
+	}
+	return streams, nil
+}
+
+// reservation is room for a group in a stream's queue.
+type reservation struct {
+	stream *Stream
+	room   queue.Reservation
+}
+
+// reserve sets room aside in every queue. A stream that drops the newest write is left out; if all of
+// them do, that is an error, because nobody would have the write.
+func reserve(streams []*Stream, group *queue.Group) ([]reservation, error) {
+	reserved := make([]reservation, 0, len(streams))
+	var dropped error
+	for _, stream := range streams {
+		room, err := stream.queue.Reserve(group)
+		if _, ok := stderrors.AsType[*queue.DroppedError](err); ok {
+			dropped = err
+			continue
+		}
+		if err != nil {
+			for _, r := range reserved {
+				r.stream.queue.Release(r.room)
+			}
+			return nil, err
+		}
+		reserved = append(reserved, reservation{stream, room})
+	}
+	if len(reserved) == 0 {
+		return nil, dropped
+	}
+	return reserved, nil
+}
+
+// appendAll appends the group to all queues at once.
+func appendAll(ctx context.Context, reserved []reservation, group *queue.Group) error {
+	failures := make([]error, len(reserved))
+	var others sync.WaitGroup
+	for i, r := range reserved[1:] {
+		others.Go(func() { _, _, failures[i+1] = r.stream.queue.Append(ctx, r.room, group) })
+	}
+	_, _, failures[0] = reserved[0].stream.queue.Append(ctx, reserved[0].room, group)
+	others.Wait()
+	var result WriteError
+	for i, err := range failures {
+		name := reserved[i].stream.config.ID
+		if err == nil {
+			result.Kept = append(result.Kept, name)
+			continue
+		}
+		result.Failed = append(result.Failed, name)
+		if result.Err == nil {
+			result.Err = err
+		}
+	}
+	if result.Err != nil {
+		return &result
+	}
+	return nil
+}
+
+// Add opens a stream's queue and starts its loop.
+func (s *Streams) Add(config StreamConfig) (*Stream, error) {
+	stream, err := open(s.config, config)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.buckets[config.Bucket] = append(slices.Clone(s.buckets[config.Bucket]), stream)
+	return stream, nil
+}
+
+// All returns the streams of all buckets.
+func (s *Streams) All() []*Stream {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var all []*Stream
+	for _, streams := range s.buckets {
+		all = append(all, streams...)
+	}
+	return all
+}
+
+// Buckets returns the names of the buckets, sorted.
+func (s *Streams) Buckets() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	names := make([]string, 0, len(s.buckets))
+	for name := range s.buckets {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Close takes no more writes, lets what is in flight to the targets land until ctx ends, and closes
+// the queues.
+func (s *Streams) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.config.Factory.Close(ctx)
+	var first error
+	for _, stream := range s.All() {
+		if err := stream.queue.Close(); err != nil && first == nil {
+			first = errors.WithMessagef(err, "stream %s", stream.config.ID)
+		}
+	}
+	return first
+}

@@ -1,0 +1,70 @@
+// Tailrace moves change streams along durable, named replication loops. README.md says what it does,
+// ARCHITECTURE.md where things are.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tailrace-cdc/tailrace/internal/cmd/demo"
+	"github.com/tailrace-cdc/tailrace/internal/cmd/exit"
+	"github.com/tailrace-cdc/tailrace/internal/cmd/queue"
+	"github.com/tailrace-cdc/tailrace/internal/cmd/start"
+)
+
+// version is set by the linker.
+var version = "unknown"
+
+func main() {
+	ctx, stop := untilSignal(context.Background(), os.Stderr)
+	err := command().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "tailrace:", err)
+	}
+	os.Exit(exit.Code(err))
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tailrace",
+		Short: "Durable replication loops: InfluxDB writes into databases, in order and exactly once",
+		Example: `  # Watch the main job on this machine
+  tailrace demo
+
+  # Run the server
+  tailrace start`,
+		Version:       version,
+		SilenceErrors: true, SilenceUsage: true,
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return exit.Usage(fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath()))
+	})
+	root.AddCommand(start.Command(initServer), demo.Command(initServer), queue.Command())
+	return root
+}
+
+// untilSignal returns a context that ends at the first SIGINT or SIGTERM; the second ends the process
+// at once.
+func untilSignal(ctx context.Context, w io.Writer) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		for range signals {
+			if ctx.Err() != nil {
+				fmt.Fprintln(w, "tailrace: stopping at once")
+				os.Exit(130)
+			}
+			fmt.Fprintln(w, "\ntailrace: stopping; once more to stop at once")
+			cancel()
+		}
+	}()
+	return ctx, cancel
+}
