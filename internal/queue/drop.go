@@ -1,0 +1,196 @@
+package queue
+
+import (
+	"math"
+	"time"
+
+	"github.com/pkg/errors"
+)
+
+// makeRoom drops the oldest groups until n bytes fit, and a little more, so that
+// a full queue does not write a record for each append. It reports whether
+// anything was dropped.
+func (q *Queue) makeRoom(n int64) (bool, error) {
+	q.head.mu.Lock()
+	defer q.head.mu.Unlock()
+	q.mu.Lock()
+	limits := q.limits
+	need := q.unsentLocked() + q.reserved + n - limits.MaxBytes
+	q.mu.Unlock()
+	// Where the store is full, and not this queue, its oldest groups make room.
+	need = max(need, min(n, limits.MaxBytes))
+	loss, err := q.dropWhile(LostOldest, func(d *Loss, _ *blockHead) bool {
+		return d.Bytes < need+limits.MaxBytes/64
+	})
+	return loss.Blocks > 0, err
+}
+
+// dropOld drops the groups that are older than the limit.
+func (q *Queue) dropOld() error {
+	maxAge := q.Limits().MaxAge
+	if maxAge <= 0 {
+		return nil
+	}
+	cutoff := q.cfg.Now().Add(-maxAge).UnixNano()
+	q.head.mu.Lock()
+	defer q.head.mu.Unlock()
+	q.mu.Lock()
+	fresh := q.head.at.seq == 0 || q.head.at.time >= cutoff
+	q.mu.Unlock()
+	if fresh {
+		return nil
+	}
+	_, err := q.dropWhile(LostAge, func(_ *Loss, h *blockHead) bool { return h.Time < cutoff })
+	return err
+}
+
+// Purge declares everything that is unsent lost, and returns the loss.
+func (q *Queue) Purge() (Loss, error) {
+	q.head.mu.Lock()
+	defer q.head.mu.Unlock()
+	q.mu.Lock()
+	closing := q.closing
+	before := q.newest
+	q.mu.Unlock()
+	if closing {
+		return Loss{}, ErrClosed
+	}
+	return q.dropWhile(LostPurge, func(_ *Loss, h *blockHead) bool { return h.Sequence <= before })
+}
+
+// dropWhile drops whole groups from the head on, as long as more says so of a
+// group's first block, given what was dropped before. The record of it is durable
+// before anything is given up. Called with head.mu held.
+//
+// Blocks that a reader has delivered, but that were not acknowledged yet, count
+// as lost too: nobody can know here whether they arrived.
+func (q *Queue) dropWhile(reason Reason, more func(dropped *Loss, h *blockHead) bool) (Loss, error) {
+	q.mu.Lock()
+	at := q.head.at
+	q.mu.Unlock()
+	if at.seq == 0 {
+		return Loss{}, nil
+	}
+	loss := Loss{Reason: reason, First: q.settled() + 1, Exact: true, Oldest: at.time}
+	whole := loss // up to the end of a group
+	for at.seg != nil {
+		stopped, err := q.dropIn(at, &loss, &whole, more)
+		if err != nil {
+			return Loss{}, err
+		}
+		if stopped {
+			break
+		}
+		q.mu.Lock()
+		next := q.afterLocked(at.seg)
+		q.mu.Unlock()
+		at = place{seg: next, off: dataStart}
+	}
+	if whole.Last == 0 {
+		return Loss{}, nil
+	}
+	whole.Time = q.cfg.Now().UnixNano()
+	if err := q.declareTo(whole.Last, whole); err != nil {
+		return Loss{}, err
+	}
+	q.floor.Store(uint64(whole.Last))
+	if err := q.advance(); err != nil {
+		return Loss{}, err
+	}
+	q.mu.Lock()
+	for r := range q.readers {
+		r.poke()
+	}
+	q.mu.Unlock()
+	q.removePassed()
+	return whole, nil
+}
+
+// dropIn looks at the blocks of one segment. It reports whether more said stop.
+func (q *Queue) dropIn(at place, loss, whole *Loss, more func(*Loss, *blockHead) bool) (bool, error) {
+	end, _ := q.readable(at.seg)
+	f, err := q.fs.Open(q.path(at.seg.name))
+	if isNotExist(err) {
+		loss.Exact = false
+		return false, nil
+	}
+	if err != nil {
+		return false, errors.WithStack(err)
+	}
+	defer f.Close()
+	s := &q.head.scan
+	*s = scanner{window: window{file: f, buf: s.buf[:0], chunk: headChunk}, seed: at.seg.seed, off: at.off, limit: end, heads: true, last: q.settled()}
+	defer func() { s.file = nil }()
+	for {
+		b, err := s.next()
+		if !b.bad.empty() {
+			loss.Exact = false
+			loss.Bytes += b.bad.to - b.bad.from
+		}
+		if isEOF(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, errors.WithStack(err)
+		}
+		if b.Index == 0 || whole.Last == 0 && loss.Last == 0 {
+			// A group that lacks its end through damage ends here as well.
+			if loss.Last != 0 {
+				*whole = *loss
+			}
+			if !more(loss, &b.blockHead) {
+				return true, nil
+			}
+		}
+		loss.Last = b.Sequence
+		loss.Blocks++
+		loss.Points += int64(b.Points)
+		loss.Bytes += b.size()
+		loss.Newest = b.Time
+		if b.last() {
+			*whole = *loss
+		}
+	}
+}
+
+// dropNewest counts a group that was not taken. The record becomes durable
+// within Config.CursorEvery, together with those of others.
+func (q *Queue) dropNewest(g *Group) {
+	now := q.cfg.Now().UnixNano()
+	loss := Loss{
+		Reason: LostNewest, Blocks: uint64(g.Blocks()), Points: g.Points(), Bytes: g.Size(),
+		Exact: true, Time: now, Oldest: now, Newest: now,
+	}
+	q.books.mu.Lock()
+	q.books.ledger.add(loss)
+	q.books.dirty = true
+	q.books.mu.Unlock()
+	q.tellLoss(loss)
+	q.keeper.acked()
+}
+
+// saveDirtyBooks writes what dropNewest has counted.
+func (q *Queue) saveDirtyBooks() error {
+	q.books.mu.Lock()
+	defer q.books.mu.Unlock()
+	if !q.books.dirty {
+		return nil
+	}
+	if err := q.saveLedger(&q.books.ledger); err != nil {
+		return err
+	}
+	q.books.dirty = false
+	return nil
+}
+
+// untilTooOld returns how long until the oldest unsent block is too old, or a very
+// long time.
+func (q *Queue) untilTooOld() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.limits.MaxAge <= 0 || q.head.at.seq == 0 {
+		return math.MaxInt64
+	}
+	due := time.Unix(0, q.head.at.time).Add(q.limits.MaxAge)
+	return max(due.Sub(q.cfg.Now()), 0)
+}

@@ -1,0 +1,193 @@
+package queue
+
+import (
+	"sync"
+
+	"github.com/pkg/errors"
+)
+
+// head is where sending begins: the first block that is neither acknowledged nor
+// dropped. mu lets one goroutine at a time move it, and covers the cursor file;
+// where it is, is guarded by Queue.mu.
+type head struct {
+	mu sync.Mutex
+	at place // seq is zero if nothing is unsent
+
+	saved      Sequence // newest acknowledgement that is durable
+	savedClean bool     // the cursor file says that the queue was closed
+	scan       scanner  // for looking up where a block lies
+}
+
+// The head looks at headers only, so it reads in small pieces.
+const headChunk = 32 << 10
+
+// Ack moves the cursor. See [Log].
+//
+// It is durable within Config.CursorEvery; until then, what was acknowledged is
+// delivered again after a crash.
+func (q *Queue) Ack(seq Sequence) error {
+	q.head.mu.Lock()
+	defer q.head.mu.Unlock()
+	q.mu.Lock()
+	newest, closing := q.newest, q.closing
+	q.mu.Unlock()
+	switch {
+	case closing:
+		return ErrClosed
+	case seq <= q.Cursor():
+		return nil
+	case seq > newest && seq > q.settled():
+		return errors.WithStack(&AckError{Queue: q.name, Sequence: seq, Last: newest})
+	}
+	q.cursor.Store(uint64(seq))
+	// The cursor has moved; that the head could not follow only means that some
+	// bytes are still counted as unsent.
+	if err := q.advance(); err != nil {
+		q.warn(errors.Wrapf(err, "queue %s: look up the first unsent block", q.name))
+	}
+	q.keeper.acked()
+	return nil
+}
+
+// advance moves the head behind what is acknowledged or dropped. Called with
+// head.mu held.
+func (q *Queue) advance() error {
+	from, done := q.nearest(q.settled())
+	if done {
+		return nil
+	}
+	return q.seek(from)
+}
+
+// seek moves the head to the first block at or behind a place that is still to
+// be sent. Called with head.mu held.
+func (q *Queue) seek(from place) error {
+	target := q.settled()
+	for done := false; !done; {
+		found, ok, err := q.walk(from, target)
+		if err != nil {
+			return err
+		}
+		q.mu.Lock()
+		if ok {
+			q.setHeadLocked(found)
+			done = true
+		} else if next := q.afterLocked(from.seg); next != nil {
+			from = place{seg: next, off: dataStart}
+		} else {
+			q.setEndLocked()
+			done = true
+		}
+		q.mu.Unlock()
+	}
+	return nil
+}
+
+// nearest returns the best known place to look for the first block after target,
+// or moves the head there if it is known exactly.
+func (q *Queue) nearest(target Sequence) (from place, done bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := q.head.at
+	if at.seq == 0 || at.seq > target {
+		return at, true
+	}
+	if target >= q.newest {
+		q.setEndLocked()
+		return at, true
+	}
+	for _, x := range []*index{&q.ahead, &q.tail} {
+		if p, ok := x.find(target + 1); ok && p.seq > at.seq {
+			at = p
+		}
+	}
+	if at.seq == target+1 {
+		q.setHeadLocked(at)
+		return at, true
+	}
+	return at, false
+}
+
+// walk looks for the first block after target in the segment of from.
+func (q *Queue) walk(from place, target Sequence) (place, bool, error) {
+	end, _ := q.readable(from.seg)
+	f, err := q.fs.Open(q.path(from.seg.name))
+	if isNotExist(err) {
+		return place{}, false, nil // removed by hand; the reader will declare it
+	}
+	if err != nil {
+		return place{}, false, errors.WithStack(err)
+	}
+	defer f.Close()
+	s := &q.head.scan
+	*s = scanner{window: window{file: f, buf: s.buf[:0], chunk: headChunk}, seed: from.seg.seed, off: from.off, limit: end, heads: true, last: target}
+	b, err := s.next()
+	s.file = nil
+	if isEOF(err) {
+		return place{}, false, nil
+	}
+	if err != nil {
+		return place{}, false, errors.WithStack(err)
+	}
+	return place{seg: from.seg, off: b.off, seq: b.Sequence, time: b.Time}, true, nil
+}
+
+// saveCursor makes the cursor durable. Called with head.mu held. With clean it
+// says that the queue was closed, so that numbers may go on without a gap.
+func (q *Queue) saveCursor(clean bool) error {
+	c := cursor{ID: q.id, Acked: q.Cursor()}
+	if c.Acked == q.head.saved && clean == q.head.savedClean && !clean {
+		return nil
+	}
+	q.mu.Lock()
+	at := q.head.at
+	c.LastTime = q.lastTime
+	if at.seg != nil {
+		c.HeadFirst, c.HeadGen, c.HeadOff = at.seg.first, at.seg.gen, at.off
+	}
+	if clean {
+		c.Next = q.next
+		if n := len(q.segs); n > 0 {
+			c.End = q.segs[n-1].end
+		}
+	}
+	q.mu.Unlock()
+	if err := replaceFile(q.fs, q.dir, cursorName, c.encode()); err != nil {
+		return errors.Wrapf(err, "queue %s: save cursor", q.name)
+	}
+	q.head.saved, q.head.savedClean = c.Acked, clean
+	return nil
+}
+
+// removePassed removes segments of which nothing is to be sent any more. Called
+// with head.mu held. A file that cannot be removed (on some systems because a
+// reader has it open) is tried again later.
+func (q *Queue) removePassed() {
+	q.mu.Lock()
+	list := q.passed
+	q.passed = nil
+	q.mu.Unlock()
+	safe := max(q.head.saved, Sequence(q.floor.Load()))
+	var left []passed
+	removed := false
+	for _, p := range list {
+		if p.upTo > safe {
+			left = append(left, p)
+			continue
+		}
+		if err := q.fs.Remove(q.path(p.name)); err != nil && !isNotExist(err) {
+			q.warn(errors.Wrapf(err, "queue %s: remove a segment that was sent", q.name))
+			left = append(left, p)
+			continue
+		}
+		removed = true
+	}
+	q.mu.Lock()
+	q.passed = append(left, q.passed...)
+	q.mu.Unlock()
+	if removed {
+		if err := q.fs.SyncDir(q.dir); err != nil {
+			q.warn(errors.Wrapf(err, "queue %s: sync directory", q.name))
+		}
+	}
+}

@@ -1,0 +1,306 @@
+package queue
+
+import (
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/pkg/errors"
+)
+
+// Open opens the queue in cfg.Dir, or makes one. It takes about the same time
+// whatever the queue's size: it lists the directory and reads the newest segment.
+//
+// The error is of this queue alone: a [LockedError], a [VersionError], or what
+// the file system says. Damage is no error, see [Loss].
+func Open(cfg Config) (*Queue, error) {
+	cfg = cfg.withDefaults()
+	q := &Queue{
+		dir: cfg.Dir, name: cfg.Name, cfg: cfg, fs: cfg.FS, log: cfg.Logger,
+		limits: cfg.Limits, sync: cfg.Sync, readers: make(map[*reader]struct{}),
+	}
+	q.writer.q = q
+	if err := q.fs.MkdirAll(q.dir); err != nil {
+		return nil, errors.Wrapf(err, "queue %s: make directory", q.name)
+	}
+	if cfg.guard == nil {
+		lock, err := lockQueue(cfg.FS, cfg.Dir)
+		if err != nil {
+			return nil, err
+		}
+		q.lock = lock
+	}
+	if err := q.load(); err != nil {
+		if q.lock != nil {
+			_ = q.lock.Close() // the first error is the one to tell
+		}
+		return nil, err
+	}
+	q.active = cfg.Now()
+	q.keeper.start(q)
+	return q, nil
+}
+
+// load reads what is in the directory.
+func (q *Queue) load() error {
+	entries, err := q.fs.List(q.dir)
+	if err != nil {
+		return errors.Wrapf(err, "queue %s: list", q.name)
+	}
+	if err := sweep(q.fs, q.dir, entries); err != nil {
+		return errors.Wrapf(err, "queue %s: remove leftovers", q.name)
+	}
+	c, found, damaged, err := loadCursor(q.fs, q.dir)
+	if err != nil {
+		return errors.Wrapf(err, "queue %s: read cursor", q.name)
+	}
+	books, booksDamaged, err := loadLedger(q.fs, q.dir)
+	if err != nil {
+		return errors.Wrapf(err, "queue %s: read losses", q.name)
+	}
+	segs := segmentsOf(entries, ID{})
+	if err := q.identify(c, found, books, segs); err != nil {
+		return err
+	}
+	if booksDamaged || books.ID != q.id {
+		books = ledger{}
+	}
+	q.books.ledger = books
+	q.floor.Store(uint64(books.Floor))
+	q.segs = segmentsOf(entries, q.id)
+	if err := q.loadSegments(c, found); err != nil {
+		return err
+	}
+	for name, bad := range map[string]bool{cursorName: damaged, lossesName: booksDamaged} {
+		if bad {
+			q.setNamedAside(name)
+		}
+	}
+	if found {
+		q.head.saved, q.head.savedClean = c.Acked, c.Next != 0
+		return nil
+	}
+	// The id of a new queue is durable before anyone can see it.
+	return q.saveCursor(false)
+}
+
+// identify finds the queue's id: in the cursor, else in any segment or in the
+// losses. A directory without any of them is a new queue.
+func (q *Queue) identify(c cursor, found bool, books ledger, segs []*segment) error {
+	if found {
+		q.id = c.ID
+		return nil
+	}
+	for _, s := range slices.Backward(segs) {
+		head, state, err := q.headOf(s)
+		if err != nil {
+			return err
+		}
+		if state == headGood {
+			q.id = head.ID
+			return nil
+		}
+	}
+	if books.ID != (ID{}) {
+		q.id = books.ID
+		return nil
+	}
+	id, err := uuid.NewRandom()
+	q.id = id
+	return errors.WithStack(err)
+}
+
+// headOf reads the header of a segment.
+func (q *Queue) headOf(s *segment) (segmentHead, headState, error) {
+	f, err := q.fs.Open(q.path(s.name))
+	if err != nil {
+		return segmentHead{}, headBad, errors.Wrapf(err, "queue %s: open segment", q.name)
+	}
+	defer f.Close()
+	head, state, version, err := readSegmentHead(f)
+	if state == headNewer {
+		return head, state, errors.WithStack(&VersionError{Path: q.path(s.name), Version: version})
+	}
+	return head, state, errors.Wrapf(err, "queue %s: read segment", q.name)
+}
+
+// loadSegments sets the state from the segments: what is the newest block, what
+// comes next, and where the head is.
+func (q *Queue) loadSegments(c cursor, found bool) error {
+	q.cursor.Store(uint64(c.Acked))
+	q.lastTime = c.LastTime
+	if !found && len(q.segs) > 0 {
+		// Without a cursor everything that is there is sent again. What was before
+		// had been sent, or it would be there.
+		q.cursor.Store(uint64(q.segs[0].first - 1))
+	}
+	for _, s := range q.segs {
+		q.live += s.end - dataStart
+	}
+	q.newest, q.next = q.settled(), q.settled()+1
+	if len(q.segs) > 0 {
+		if err := q.loadNewest(c); err != nil {
+			return err
+		}
+	} else if c.Next != 0 {
+		q.next = max(q.next, c.Next)
+	}
+	q.writer.prev, q.writer.prevTime, q.writer.durable = q.newest, q.lastTime, q.newest
+	if q.next != q.newest+1 {
+		q.writer.reason = gapOpened
+	}
+	return q.loadHead(c)
+}
+
+// loadHead finds the first unsent block, by the cursor's hint if it is right.
+func (q *Queue) loadHead(c cursor) error {
+	if len(q.segs) == 0 {
+		return nil
+	}
+	at := place{seg: q.segs[0], off: dataStart}
+	for _, s := range q.segs {
+		if s.first <= q.settled()+1 {
+			at = place{seg: s, off: dataStart}
+		}
+	}
+	if c.HeadOff >= dataStart && c.HeadFirst == at.seg.first && c.HeadGen == at.seg.gen && c.Acked == q.settled() {
+		hint := at
+		hint.off = c.HeadOff
+		if p, ok, err := q.walk(hint, q.settled()); err == nil && ok && p.off == c.HeadOff && p.seq == c.Acked+1 {
+			q.setHeadLocked(p)
+			return nil
+		}
+	}
+	return q.seek(at)
+}
+
+// loadNewest scans the newest segment, cuts what is torn, and decides which
+// sequence comes next.
+func (q *Queue) loadNewest(c cursor) error {
+	seg := q.segs[len(q.segs)-1]
+	head, state, err := q.headOf(seg)
+	if err != nil {
+		return err
+	}
+	good := state == headGood && head.ID == q.id && head.First == seg.first
+	prev, capacity := seg.first-1, max(seg.size, maxSegment)
+	if good {
+		prev, capacity = head.Prev, head.Capacity
+		q.lastTime = max(q.lastTime, head.PrevTime)
+	}
+	end, last, err := q.scanNewest(seg, prev)
+	if err != nil {
+		return err
+	}
+	if clean := c.Next != 0 && c.Next > seg.first && c.End == seg.size; clean && good && last < c.Next && end == seg.size {
+		q.newest, q.next = max(q.newest, last), max(q.next, c.Next)
+		seg.last, seg.lastKnown = last, true
+		return nil
+	}
+	// Blocks beyond the last one may have been there, and have been seen by
+	// someone, before a power cut: the greatest number that can be is bounded by
+	// the space that the segment had. The gap costs nothing.
+	q.next = max(q.next, last+Sequence(max(capacity-end, 0)/minBlockSize)+1)
+	if seg.size > end {
+		if err := q.cutTail(seg, end, last); err != nil {
+			return err
+		}
+	}
+	if !good && end == dataStart && len(q.segs) > 1 {
+		// Nothing of it is left, not even where it belongs: the one before it is the
+		// newest.
+		q.segs = q.segs[:len(q.segs)-1]
+		q.passed = append(q.passed, passed{segment: seg})
+		return q.loadNewest(c)
+	}
+	q.newest = max(q.newest, last)
+	q.next = max(q.next, q.newest+1)
+	seg.last, seg.lastKnown = last, true
+	return q.makeDurable(seg)
+}
+
+// scanNewest returns the end of the last complete group, and its sequence.
+func (q *Queue) scanNewest(seg *segment, prev Sequence) (int64, Sequence, error) {
+	f, err := q.fs.Open(q.path(seg.name))
+	if err != nil {
+		return 0, 0, errors.Wrapf(err, "queue %s: open segment", q.name)
+	}
+	defer f.Close()
+	s := scanner{window: window{file: holed{f}, chunk: readChunk}, seed: seg.seed, off: dataStart, limit: seg.end}
+	end, last := int64(dataStart), prev
+	for {
+		b, err := s.next()
+		if isEOF(err) {
+			return end, last, nil
+		}
+		if err != nil {
+			return 0, 0, errors.Wrapf(err, "queue %s: read segment", q.name)
+		}
+		q.lastTime = max(q.lastTime, b.Time)
+		q.tail.add(place{seg: seg, off: b.off, seq: b.Sequence, time: b.Time})
+		if b.last() {
+			end, last = b.off+b.size(), b.Sequence
+		}
+	}
+}
+
+// cutTail keeps the bytes behind the last complete group aside and cuts them off.
+// With SyncAlways none of them had been acknowledged to a writer.
+func (q *Queue) cutTail(seg *segment, end int64, last Sequence) error {
+	q.tail.cut(last + 1)
+	q.setAside(seg, end, seg.size)
+	loss := Loss{Reason: LostTorn, First: last + 1, Last: max(q.next-1, last+1), Bytes: seg.size - end, Time: q.cfg.Now().UnixNano()}
+	if err := q.declare(loss); err != nil {
+		return err
+	}
+	f, err := q.fs.OpenWrite(q.path(seg.name))
+	if err != nil {
+		return errors.Wrapf(err, "queue %s: cut the torn end", q.name)
+	}
+	err = f.Truncate(end)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	q.live -= seg.end - end
+	seg.end, seg.size = end, end
+	return errors.Wrapf(err, "queue %s: cut the torn end", q.name)
+}
+
+// makeDurable makes durable what an earlier process may have left in the page cache,
+// before anyone reads it.
+func (q *Queue) makeDurable(seg *segment) error {
+	f, err := q.fs.OpenWrite(q.path(seg.name))
+	if err != nil {
+		return errors.Wrapf(err, "queue %s: open segment", q.name)
+	}
+	err = f.Sync()
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = q.fs.SyncDir(q.dir)
+	}
+	return errors.Wrapf(err, "queue %s: sync what was found", q.name)
+}
+
+// setNamedAside moves a file that cannot be understood out of the way.
+func (q *Queue) setNamedAside(name string) {
+	aside := filepath.Join(q.dir, asideName)
+	target := filepath.Join(aside, name+"."+q.cfg.Now().UTC().Format("20060102T150405.000000000")+".bad")
+	q.warn(errors.WithStack(&CorruptionError{Dir: q.dir, Segment: name, Reason: "its sum is wrong"}))
+	err := q.fs.MkdirAll(aside)
+	if err == nil {
+		err = q.fs.Rename(q.path(name), target)
+	}
+	if err != nil {
+		q.warn(errors.Wrapf(err, "queue %s: keep %s aside", q.name, name))
+	}
+}
+
+// idleFor returns how long nothing was appended.
+func (q *Queue) idleFor() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.cfg.Now().Sub(q.active)
+}

@@ -1,0 +1,260 @@
+package queue
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/internal/queue/disk"
+)
+
+const (
+	// readChunk is how much is read at once.
+	readChunk = 256 << 10
+	// maxReadFailures is how often the same place may fail to be read until it is
+	// taken for damaged.
+	maxReadFailures = 5
+)
+
+// reader implements Reader.
+type reader struct {
+	q     *Queue
+	seg   *segment
+	file  disk.File
+	scan  scanner
+	dec   decoder
+	out   []byte        // decoded payload for Next
+	poked chan struct{} // something may be new
+	idle  *time.Timer
+
+	upTo     Sequence // the last valid sequence of the segment, if it is known
+	last     Sequence // everything up to here was delivered, lost, or never there
+	peek     scanned  // the block after the one delivered, if peeked
+	peeked   bool
+	failures int
+	closed   bool
+}
+
+// NewReader returns a reader of the blocks after a sequence. What was acknowledged
+// or dropped is not delivered again, so zero means the oldest unsent block.
+func (q *Queue) NewReader(after Sequence) (Reader, error) {
+	r := &reader{q: q, last: max(after, q.settled()), poked: make(chan struct{}, 1), idle: time.NewTimer(q.cfg.IdleAfter)}
+	r.scan.chunk = readChunk
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closing {
+		return nil, ErrClosed
+	}
+	q.readers[r] = struct{}{}
+	return r, nil
+}
+
+// poke wakes the reader if it waits. It never blocks.
+func (r *reader) poke() {
+	select {
+	case r.poked <- struct{}{}:
+	default:
+	}
+}
+
+// Next waits for the next block; its payload is valid until the next call.
+func (r *reader) Next(ctx context.Context) (Block, error) {
+	b, err := r.next(ctx, r.out, true)
+	return b, err
+}
+
+// NextInto waits for the next block and puts its payload into the caller's memory.
+func (r *reader) NextInto(ctx context.Context, dst []byte) (Block, error) {
+	return r.next(ctx, dst, false)
+}
+
+func (r *reader) next(ctx context.Context, dst []byte, own bool) (Block, error) {
+	if r.closed {
+		return Block{}, ErrClosed
+	}
+	b, err := r.take(ctx)
+	if err != nil {
+		return Block{}, err
+	}
+	// What comes next decides whether this block ends its group; so an own payload
+	// may stay in the read buffer only if we need not look.
+	payload, err := r.dec.decode(&b.blockHead, b.stored, dst, own && b.last())
+	if err != nil {
+		// Its sums are right, so it was like this when it was written. It is declared
+		// lost, and delivered empty, for the sake of its group's end.
+		if err := r.undecodable(b, err); err != nil {
+			return Block{}, err
+		}
+		b.Points, payload = 0, nil
+	}
+	if own && (b.Codec != codecNone || !b.last()) {
+		r.out = payload[:0]
+	}
+	last := b.last()
+	if !last {
+		if last, err = r.endsGroup(&b.blockHead, b.off); err != nil {
+			return Block{}, err
+		}
+	}
+	return Block{
+		Sequence: b.Sequence, Time: b.Time, Points: int(b.Points), Kind: b.Kind, Group: b.groupEnd(), Last: last,
+		Payload: payload,
+	}, nil
+}
+
+// take returns the block that was peeked at, or waits for one.
+func (r *reader) take(ctx context.Context) (scanned, error) {
+	if r.peeked {
+		r.peeked = false
+		if r.peek.Sequence > Sequence(r.q.floor.Load()) {
+			return r.peek, nil
+		}
+	}
+	return r.find(ctx, true)
+}
+
+// endsGroup reports whether a block is the last of its group that will come,
+// though it is not marked so: its successors are damaged.
+func (r *reader) endsGroup(h *blockHead, off int64) (bool, error) {
+	seg := r.seg
+	next, err := r.find(context.Background(), false)
+	if errors.Is(err, errNothingYet) {
+		return true, nil
+	}
+	if err != nil {
+		// The block has to be delivered with the right mark, so it is read again.
+		r.last = h.Sequence - 1
+		if r.seg == seg {
+			r.scan.off, r.scan.last = off, r.last
+		} else {
+			r.leave()
+		}
+		return false, err
+	}
+	r.peek, r.peeked = next, true
+	return next.group() != h.group(), nil
+}
+
+var errNothingYet = errors.New("queue: nothing yet")
+
+// find returns the next good block, and declares lost what it passes over. It
+// waits for one if wait is set, else it fails with errNothingYet.
+func (r *reader) find(ctx context.Context, wait bool) (scanned, error) {
+	for {
+		if r.q.ended.Load() {
+			return scanned{}, ErrClosed
+		}
+		if floor := Sequence(r.q.floor.Load()); floor > r.last {
+			r.last = floor
+			r.leave()
+		}
+		if r.seg == nil || r.scan.off >= r.scan.limit {
+			moved, err := r.move()
+			if err != nil {
+				return scanned{}, err
+			}
+			if moved {
+				continue
+			}
+			if !wait {
+				return scanned{}, errNothingYet
+			}
+			if err := r.wait(ctx); err != nil {
+				return scanned{}, err
+			}
+			continue
+		}
+		if err := r.open(); err != nil {
+			return scanned{}, err
+		}
+		from := r.scan.off
+		b, err := r.scan.next()
+		if err != nil && !isEOF(err) {
+			if err = r.failed(err); err != nil {
+				return scanned{}, err
+			}
+			continue
+		}
+		r.failures = 0
+		eof := err != nil
+		if !eof && b.Sequence > r.upTo {
+			r.scan.off = r.scan.limit // leftovers of a failed write
+			eof = true
+		}
+		if err := r.account(b, eof); err != nil {
+			r.scan.off = from
+			return scanned{}, err
+		}
+		if eof {
+			continue
+		}
+		r.last, r.scan.last = b.Sequence, b.Sequence
+		r.q.passedBy(place{seg: r.seg, off: b.off, seq: b.Sequence, time: b.Time})
+		return b, nil
+	}
+}
+
+// wait waits until something may be new. A reader that waits for long closes its
+// file, so that an idle queue holds none.
+func (r *reader) wait(ctx context.Context) error {
+	r.idle.Reset(r.q.cfg.IdleAfter)
+	for {
+		select {
+		case <-r.poked:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.idle.C:
+			r.closeFile()
+		}
+	}
+}
+
+// failed counts a failure to read. It returns nil if the place has to be given up.
+func (r *reader) failed(err error) error {
+	if r.failures++; r.failures < maxReadFailures {
+		r.closeFile()
+		return errors.Wrapf(err, "queue %s: read", r.q.name)
+	}
+	r.failures = 0
+	r.q.warn(errors.Wrapf(err, "queue %s: a place of %s cannot be read and is passed over", r.q.name, r.seg.name))
+	r.scan.file = holed{r.file}
+	return nil
+}
+
+// holed reads zeros where the file cannot be read, in pages.
+type holed struct{ io.ReaderAt }
+
+func (h holed) ReadAt(p []byte, off int64) (int, error) {
+	n, err := h.ReaderAt.ReadAt(p, off)
+	if err == nil || isEOF(err) {
+		return n, err
+	}
+	const page = 4096
+	for at := 0; at < len(p); {
+		part := p[at:min(len(p), at+page-int((off+int64(at))%page))]
+		n, err := h.ReaderAt.ReadAt(part, off+int64(at))
+		if isEOF(err) {
+			return at + n, err
+		}
+		if err != nil {
+			clear(part)
+		}
+		at += len(part)
+	}
+	return len(p), nil
+}
+
+// Close frees what the reader holds.
+func (r *reader) Close() error {
+	r.q.mu.Lock()
+	delete(r.q.readers, r)
+	r.q.mu.Unlock()
+	r.closed = true
+	r.idle.Stop()
+	r.leave()
+	r.dec.close()
+	return nil
+}
