@@ -77,6 +77,13 @@ func (q *Queue) OldestUnsent() int64 {
 	return q.head.at.time
 }
 
+// Newest returns the newest sequence that may be read.
+func (q *Queue) Newest() Sequence {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.newest
+}
+
 // Stats returns the state. It does no I/O.
 func (q *Queue) Stats() Stats {
 	q.books.mu.Lock()

@@ -84,7 +84,9 @@ func provideRegistry() (*prometheus.Registry, error) {
 	return reg, nil
 }
 
-func provideLoopMetrics(reg *prometheus.Registry) (*loops.Metrics, error) { return loops.NewMetrics(reg) }
+func provideLoopMetrics(reg *prometheus.Registry) (*loops.Metrics, error) {
+	return loops.NewMetrics(reg)
+}
 
 func provideFactory(in *installation.Installation, log *slog.Logger, metrics *loops.Metrics) (*loops.Factory, error) {
 	return loops.NewFactory(loops.FactoryConfig{Holder: in.ID(), Log: log, Metrics: metrics})

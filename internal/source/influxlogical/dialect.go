@@ -19,7 +19,7 @@ const chunk = 512
 
 // dialect reads a stream's queue. A write request, which is a group of blocks, is one transaction.
 type dialect struct {
-	queue   queue.Log
+	queue   *queue.Queue
 	decoder *lineprotocol.Decoder
 	log     *slog.Logger
 	// note is told of what an operator should know about the position in the queue.
@@ -119,7 +119,16 @@ func (d *dialect) Acknowledge(_ context.Context, stamp logical.Stamp) error {
 
 // OldestPending implements logical.Stalenesser: the queue knows, also of what has not been read.
 func (d *dialect) OldestPending(after logical.Stamp) (time.Time, bool) {
-	return d.queue.OldestAfter(after.(Stamp).Sequence), true
+	if d.queue.Newest() <= after.(Stamp).Sequence {
+		return time.Time{}, true
+	}
+	// The cursor follows the consistent point, so that this may be a write that has just landed: older
+	// by at most the time between two acknowledgements.
+	oldest := d.queue.OldestUnsent()
+	if oldest == 0 {
+		return time.Time{}, true
+	}
+	return time.Unix(0, oldest), true
 }
 
 // processor decodes the blocks of one run of Process.
