@@ -8,6 +8,7 @@ require (
 	github.com/gofrs/flock v0.13.2
 	github.com/google/uuid v1.6.0
 	github.com/google/wire v0.7.0
+	github.com/influxdata/line-protocol/v2 v2.2.1
 	github.com/ncruces/go-sqlite3 v0.37.0
 	github.com/pkg/errors v0.9.1
 	github.com/prometheus/client_golang v1.25.0
