@@ -45,7 +45,7 @@ type Target struct {
 }
 
 func provideLog(config Config, w LogOutput) *slog.Logger {
-	options := &slog.HandlerOptions{Level: slog.LevelInfo}
+	options := &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: plainErrors}
 	if config.Verbose {
 		options.Level = slog.LevelDebug
 	}
@@ -53,6 +53,14 @@ func provideLog(config Config, w LogOutput) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(w, options))
 	}
 	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// plainErrors logs an error by its message: the stack that it carries is for a debugger.
+func plainErrors(_ []string, a slog.Attr) slog.Attr {
+	if err, ok := a.Value.Any().(error); ok {
+		a.Value = slog.StringValue(err.Error())
+	}
+	return a
 }
 
 func provideInstallation(config Config, log *slog.Logger) (*installation.Installation, func(), error) {
