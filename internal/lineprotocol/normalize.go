@@ -108,7 +108,7 @@ func (n *Normalizer) Normalize(r io.Reader, opt Options) (Result, error) {
 		if n.consume(); n.err != nil {
 			return Result{}, n.err
 		}
-		if n.bad != nil && opt.Mode == Strict && n.bad.Refused >= MaxLineErrors {
+		if n.bad != nil && n.bad.Stopped {
 			break
 		}
 	}
@@ -193,7 +193,7 @@ func (n *Normalizer) fill(r io.Reader) error {
 
 // consume takes all lines out of the buffer that are there as a whole.
 func (n *Normalizer) consume() {
-	for n.pos < len(n.in) && n.err == nil {
+	for n.pos < len(n.in) && n.err == nil && (n.bad == nil || !n.bad.Stopped) {
 		if n.state != skipNothing {
 			n.finishSkip()
 			continue
@@ -293,6 +293,7 @@ func (n *Normalizer) refuse(at int, why reason) {
 	n.bad.Lines = append(n.bad.Lines, LineError{
 		Line: n.line, Column: at - n.pos + 1, Reason: text, Text: excerpt(line),
 	})
+	n.bad.Stopped = n.opt.Mode == Strict && n.bad.Refused >= MaxLineErrors
 }
 
 // count moves the mark, whose line number is known, to pos.

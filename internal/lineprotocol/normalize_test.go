@@ -80,7 +80,7 @@ func TestStrictKeepsNothingAndListsHundred(t *testing.T) {
 	if !errors.As(err, &bad) || len(res.Blocks) != 0 || res.Points != 0 {
 		t.Fatalf("got %+v, %v", res, err)
 	}
-	if len(bad.Lines) != MaxLineErrors || bad.Lines[0].Line != 2 || bad.Lines[99].Line != 200 {
+	if len(bad.Lines) != MaxLineErrors || bad.Refused != MaxLineErrors || !bad.Stopped || bad.Lines[0].Line != 2 || bad.Lines[99].Line != 200 {
 		t.Errorf("%d lines, the first %+v", len(bad.Lines), bad.Lines[0])
 	}
 }
