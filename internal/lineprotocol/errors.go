@@ -35,8 +35,10 @@ func (e LineError) Error() string {
 type ParseError struct {
 	// Lines are the first MaxLineErrors bad lines, in order; there is at least one.
 	Lines []LineError
-	// Refused counts the bad lines. In strict mode counting ends at MaxLineErrors.
+	// Refused counts the bad lines.
 	Refused int
+	// Stopped says that reading ended there, in strict mode: there may be more.
+	Stopped bool
 }
 
 // Error implements error: one line of text for each bad line that is known.
@@ -47,6 +49,9 @@ func (e *ParseError) Error() string {
 			b.WriteByte('\n')
 		}
 		b.WriteString(l.Error())
+	}
+	if e.Stopped {
+		b.WriteString("\nand perhaps more: reading stopped there")
 	}
 	if more := e.Refused - len(e.Lines); more > 0 {
 		fmt.Fprintf(&b, "\nand %d more", more)

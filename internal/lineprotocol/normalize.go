@@ -10,20 +10,11 @@ import (
 )
 
 const (
-	// MaxBlockBytes is the most that a Block holds. A queue takes payloads of 1 MiB, and what is
-	// left is room for a header.
-	MaxBlockBytes = 1<<20 - 256
-	// MaxLineBytes is how long a line may be, as it came and as it is passed on, its end included:
-	// a block holds whole lines. A longer line is refused like one that does not parse.
-	MaxLineBytes = MaxBlockBytes
-
 	// Sizes of the buffer that a body is read into: the first one, that for a long body, and the
 	// most, which only a long line needs.
 	minBuffer  = 16 << 10
 	bulkBuffer = 256 << 10
 	maxBuffer  = 2 * MaxLineBytes
-
-	maxTimeLen = len("-9223372036854775806")
 )
 
 // Mode says what becomes of a request in which some lines are bad.
@@ -47,12 +38,10 @@ type Options struct {
 	Now time.Time
 	// MaxBytes is the limit for the body; 0 means no limit.
 	MaxBytes int64
-}
-
-// A Block is a number of normalised lines, each ending in a line feed.
-type Block struct {
-	Data   []byte
-	Points int
+	// Reserve, if not nil, is called with the number of bytes of every buffer before it is used for
+	// this body, so that the memory of many bodies can be bounded together. It may wait. If it
+	// returns an error, Normalize does.
+	Reserve func(bytes int) error
 }
 
 // A Result is what a body was turned into.
@@ -91,6 +80,7 @@ type Normalizer struct {
 	used   int
 	points int
 	bad    *ParseError
+	err    error // of Options.Reserve
 }
 
 // skipping says whether the normaliser is within something whose end it has not seen.
@@ -108,13 +98,17 @@ const (
 // ErrTooLarge if the body is too long, and the error of r, wrapped, if reading fails. After an error
 // nothing of the body is kept.
 func (n *Normalizer) Normalize(r io.Reader, opt Options) (Result, error) {
-	n.reset(opt)
+	if n.reset(opt); !n.reserve(cap(n.in)) {
+		return Result{}, n.err
+	}
 	for !n.eof {
 		if err := n.fill(r); err != nil {
 			return Result{}, err
 		}
-		n.consume()
-		if n.bad != nil && opt.Mode == Strict && n.bad.Refused >= MaxLineErrors {
+		if n.consume(); n.err != nil {
+			return Result{}, n.err
+		}
+		if n.bad != nil && n.bad.Stopped {
 			break
 		}
 	}
@@ -152,7 +146,7 @@ func (n *Normalizer) reset(opt Options) {
 	for i := range n.used {
 		n.blocks[i] = Block{Data: n.blocks[i].Data[:0]}
 	}
-	n.used, n.points, n.bad = 0, 0, nil
+	n.used, n.points, n.bad, n.err = 0, 0, nil, nil
 }
 
 // fill moves what is left to the front of the buffer and reads until it is full. (Scanning begins
@@ -168,6 +162,9 @@ func (n *Normalizer) fill(r io.Reader) error {
 			size = max(size, minBuffer)
 		}
 		if size = min(size, maxBuffer); size > cap(n.in) {
+			if !n.reserve(size - cap(n.in)) {
+				return n.err
+			}
 			n.in = append(make([]byte, 0, size), n.in...)
 		}
 	}
@@ -196,7 +193,7 @@ func (n *Normalizer) fill(r io.Reader) error {
 
 // consume takes all lines out of the buffer that are there as a whole.
 func (n *Normalizer) consume() {
-	for n.pos < len(n.in) {
+	for n.pos < len(n.in) && n.err == nil && (n.bad == nil || !n.bad.Stopped) {
 		if n.state != skipNothing {
 			n.finishSkip()
 			continue
@@ -274,73 +271,6 @@ func (n *Normalizer) finishSkip() {
 	}
 }
 
-// emit appends the line scanned last to the blocks.
-func (n *Normalizer) emit() reason {
-	s := &n.scan
-	size := s.keyEnd - s.start + s.fields.end - s.fields.start + len(" ") + len(" ") + maxTimeLen + len("\n")
-	if max(size, s.next-s.start) > MaxLineBytes {
-		return badTooLong
-	}
-	if n.bad != nil && n.opt.Mode == Strict {
-		return fine
-	}
-	b := n.room(size)
-	digits := n.in[s.time.start:s.time.end]
-	if n.opt.Precision == Nanosecond && canonical(digits) &&
-		s.fields.start == s.keyEnd+1 && s.time.start == s.fields.end+1 {
-		b.Data = append(b.Data, n.in[s.start:s.time.end]...)
-	} else {
-		b.Data = append(b.Data, n.in[s.start:s.keyEnd]...)
-		b.Data = append(b.Data, ' ')
-		b.Data = append(b.Data, n.in[s.fields.start:s.fields.end]...)
-		b.Data = append(b.Data, ' ')
-		if len(digits) == 0 {
-			b.Data = append(b.Data, n.now...)
-		} else {
-			b.Data = strconv.AppendInt(b.Data, s.ts, 10)
-		}
-	}
-	b.Data = append(b.Data, '\n')
-	b.Points++
-	n.points++
-	return fine
-}
-
-// canonical reports whether the digits are what strconv would print.
-func canonical(digits []byte) bool {
-	if len(digits) == 0 {
-		return false
-	}
-	c := digits[0]
-	return (c > '0' && c <= '9') || (c == '-' && digits[1] != '0')
-}
-
-// room returns a block that has room for size bytes more.
-func (n *Normalizer) room(size int) *Block {
-	if n.used > 0 {
-		if b := &n.blocks[n.used-1]; len(b.Data)+size <= MaxBlockBytes {
-			b.Data = grow(b.Data, size)
-			return b
-		}
-	}
-	if n.used == len(n.blocks) {
-		n.blocks = append(n.blocks, Block{})
-	}
-	n.used++
-	b := &n.blocks[n.used-1]
-	b.Data = grow(b.Data, size)
-	return b
-}
-
-// grow makes room for size bytes behind b, never for more than a block.
-func grow(b []byte, size int) []byte {
-	if len(b)+size <= cap(b) {
-		return b
-	}
-	want := min(max(2*cap(b), len(b)+size, minBuffer), MaxBlockBytes)
-	return append(make([]byte, 0, want), b...)
-}
-
 // refuse records that the line at the current position is bad.
 func (n *Normalizer) refuse(at int, why reason) {
 	if n.bad == nil {
@@ -363,6 +293,7 @@ func (n *Normalizer) refuse(at int, why reason) {
 	n.bad.Lines = append(n.bad.Lines, LineError{
 		Line: n.line, Column: at - n.pos + 1, Reason: text, Text: excerpt(line),
 	})
+	n.bad.Stopped = n.opt.Mode == Strict && n.bad.Refused >= MaxLineErrors
 }
 
 // count moves the mark, whose line number is known, to pos.

@@ -80,7 +80,7 @@ func TestStrictKeepsNothingAndListsHundred(t *testing.T) {
 	if !errors.As(err, &bad) || len(res.Blocks) != 0 || res.Points != 0 {
 		t.Fatalf("got %+v, %v", res, err)
 	}
-	if len(bad.Lines) != MaxLineErrors || bad.Lines[0].Line != 2 || bad.Lines[99].Line != 200 {
+	if len(bad.Lines) != MaxLineErrors || bad.Refused != MaxLineErrors || !bad.Stopped || bad.Lines[0].Line != 2 || bad.Lines[99].Line != 200 {
 		t.Errorf("%d lines, the first %+v", len(bad.Lines), bad.Lines[0])
 	}
 }
@@ -252,6 +252,39 @@ func TestShrinkLetsGo(t *testing.T) {
 	}
 	if held > 1<<20 {
 		t.Errorf("%d bytes are held", held)
+	}
+	if res, err := n.Normalize(bytes.NewReader(body), Options{Now: testNow}); err != nil || res.Points != 40000 {
+		t.Error(res.Points, err)
+	}
+}
+
+func TestMemoryIsReservedBeforeItIsUsed(t *testing.T) {
+	t.Parallel()
+	body := benchBody(40000)
+	var n Normalizer
+	for range 2 {
+		reserved := 0
+		res, err := n.Normalize(bytes.NewReader(body), Options{Now: testNow, Reserve: func(b int) error { reserved += b; return nil }})
+		used := cap(n.in)
+		for _, b := range res.Blocks {
+			used += cap(b.Data)
+		}
+		if err != nil || reserved < used || reserved > used+1 {
+			t.Errorf("%d bytes reserved, %d used, %v", reserved, used, err)
+		}
+	}
+	n.Shrink(0)
+	for _, limit := range []int{0, 20 << 10, 1 << 20, 3 << 20} {
+		full, left := errors.New("full"), limit
+		_, err := n.Normalize(bytes.NewReader(body), Options{Now: testNow, Reserve: func(b int) error {
+			if left -= b; left < 0 {
+				return full
+			}
+			return nil
+		}})
+		if !errors.Is(err, full) {
+			t.Errorf("limit %d: %v", limit, err)
+		}
 	}
 	if res, err := n.Normalize(bytes.NewReader(body), Options{Now: testNow}); err != nil || res.Points != 40000 {
 		t.Error(res.Points, err)

@@ -1,0 +1,141 @@
+package server
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pkg/errors"
+)
+
+// A Server answers HTTP requests. It is an http.Handler; Listen and Serve run it by itself.
+type Server struct {
+	cfg        Config
+	deps       Deps
+	routes     map[string]route
+	budget     *budget
+	metrics    *metrics
+	refusals   *refusalLog
+	workspaces sync.Pool // of *workspace
+	started    time.Time
+	stopping   atomic.Bool
+
+	http     *http.Server
+	mu       sync.Mutex
+	listener net.Listener
+}
+
+// A handler answers a request, or returns why it does not.
+type handler func(http.ResponseWriter, *http.Request) *problem
+
+// A route is a path with its handlers by method.
+type route struct {
+	form    form
+	methods map[string]handler
+	allow   string
+}
+
+// New returns a Server. It does not listen yet.
+func New(cfg Config, deps Deps) (*Server, error) {
+	cfg = cfg.WithDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if deps.Intake == nil || deps.Authorizer == nil {
+		return nil, errors.New("server: Deps.Intake and Deps.Authorizer are required")
+	}
+	if deps.Log == nil {
+		deps.Log = slog.Default()
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	s := &Server{cfg: cfg, deps: deps, started: time.Now(), budget: newBudget(cfg.BodyMemory, cfg.BodyWait)}
+	s.workspaces.New = func() any { return new(workspace) }
+	s.refusals = newRefusalLog(deps.Log)
+	var err error
+	if s.metrics, err = newMetrics(deps.Registerer, s.budget); err != nil {
+		return nil, err
+	}
+	s.routes = s.table()
+	s.http = s.httpServer()
+	return s, nil
+}
+
+// table returns all routes. The REST API of remotes and replications will stand here too.
+func (s *Server) table() map[string]route {
+	get := func(h handler) map[string]handler {
+		return map[string]handler{http.MethodGet: h, http.MethodHead: h}
+	}
+	t := map[string]route{
+		"/api/v2/write": {form: formV2, methods: map[string]handler{http.MethodPost: s.writeV2}, allow: "POST"},
+		"/write":        {form: formV1, methods: map[string]handler{http.MethodPost: s.writeV1}, allow: "POST"},
+		"/query":        {form: formV1, methods: map[string]handler{http.MethodPost: s.query, http.MethodGet: s.query}, allow: "GET, POST"},
+		"/ping":         {methods: get(s.ping), allow: "GET, HEAD"},
+		"/health":       {methods: get(s.health), allow: "GET, HEAD"},
+		"/ready":        {methods: get(s.ready), allow: "GET, HEAD"},
+		"/api/v2/query": {methods: map[string]handler{http.MethodPost: notImplemented(noStore)}, allow: "POST"},
+		"/api/v2/delete": {methods: map[string]handler{http.MethodPost: notImplemented(
+			"deletes are not replicated, and Tailrace stores nothing to delete from: delete at the target")}, allow: "POST"},
+	}
+	if s.deps.Gatherer != nil {
+		t["/metrics"] = route{methods: get(metricsHandler(s.deps.Gatherer)), allow: "GET, HEAD"}
+	}
+	return t
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	begun := time.Now()
+	setHeaders(w.Header(), r, s.cfg.Version)
+	rec := &recorder{ResponseWriter: w, conn: http.NewResponseController(w)}
+	_ = rec.conn.SetWriteDeadline(time.Time{}) // that of the connection's last answer
+	rt, found := s.routes[r.URL.Path]
+	name := r.URL.Path
+	if !found {
+		name = "other" // A path is the client's choice, and a label must not be.
+	}
+	if p := s.dispatch(rec, r, rt, found); p != nil {
+		if rec.status == 0 {
+			p.answer(rec, rt.form)
+		}
+		s.refusals.add(refusalKind{name, p.status}, p.message, clientOf(r))
+	}
+	s.metrics.observe(name, rec.code(), time.Since(begun))
+}
+
+// dispatch calls the route's handler, and turns a panic into an answer.
+func (s *Server) dispatch(w *recorder, r *http.Request, rt route, found bool) (p *problem) {
+	if !found {
+		return problemf(http.StatusNotFound, "path not found")
+	}
+	h, ok := rt.methods[r.Method]
+	if !ok {
+		p := problemf(http.StatusMethodNotAllowed, "method not allowed: use %s", rt.allow)
+		p.allow = rt.allow
+		return p
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+				panic(v)
+			}
+			s.deps.Log.Error("a request handler panicked", "route", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
+			p = problemf(http.StatusInternalServerError, "an internal error; the server's log says more")
+			p.hangUp = true
+		}
+	}()
+	return h(w, r)
+}
+
+// clientOf returns the client's address without its port.
+func clientOf(r *http.Request) string {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		return host
+	}
+	return r.RemoteAddr
+}
