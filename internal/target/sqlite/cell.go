@@ -1,8 +1,8 @@
 package sqlite
 
 import (
-	"fmt"
 	"encoding/hex"
+	"fmt"
 	"math"
 	"strconv"
 	"time"

@@ -117,7 +117,7 @@ func (w *writer) keyOfTags(p *plan, unique []int) bool {
 	return true
 }
 
-// holdsAbsentTag reports whether a tag that a point does not have can be stored as ''.
+// holdsAbsentTag reports whether a tag that a point does not have can be stored as ”.
 func (c *tableColumn) holdsAbsentTag() bool { return c.class == classText && c.notNull && c.emptyText }
 
 func foreignError(p *plan, why string) error {
