@@ -38,7 +38,7 @@ func (x *tx) SetAside(ctx context.Context, letters []logical.DeadLetter) error {
 // Commit ends the transaction. A lease that is due is renewed in it, which costs nothing.
 func (x *tx) Commit(ctx context.Context) error {
 	err := x.do(ctx, func(w *writer) error {
-		if x.s.untilRenewal() <= 0 {
+		if x.s.Due() <= 0 {
 			if err := x.s.renewIn(w, x.epoch); err != nil {
 				return err
 			}

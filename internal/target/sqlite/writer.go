@@ -8,6 +8,8 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/internal/target/lease"
 )
 
 // A writer is the one connection that writes, and what is known about the file through it. Whoever
@@ -115,7 +117,7 @@ func (w *writer) enterWAL() error {
 		if err == nil || !errors.Is(err, sqlite3.BUSY) || time.Now().After(deadline) {
 			return w.classify(err, "PRAGMA journal_mode=WAL")
 		}
-		if err := wait(w.db.GetInterrupt(), 5*time.Millisecond); err != nil {
+		if err := lease.Wait(w.db.GetInterrupt(), 5*time.Millisecond); err != nil {
 			return errors.Wrap(err, "sqlite: waiting for the file's lock")
 		}
 	}
