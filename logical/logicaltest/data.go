@@ -155,7 +155,13 @@ func (s *suite) typeConflict(t *testing.T) {
 	if logical.ClassOf(err) != logical.ClassReject {
 		t.Fatalf("got class %v of %v, want reject", logical.ClassOf(err), err)
 	}
-	rejected := logical.RejectedOf(err)
+	var rejected []int
+	for _, r := range logical.RejectedOf(err) {
+		if r.Reason == nil {
+			t.Errorf("mutation %d was rejected without a reason", r.Index)
+		}
+		rejected = append(rejected, r.Index)
+	}
 	if want := []int{1, 2, 3}; !slices.Equal(rejected, want) {
 		t.Fatalf("%v are rejected, want %v: %v", rejected, want, err)
 	}
