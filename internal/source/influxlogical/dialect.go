@@ -54,6 +54,9 @@ func (d *dialect) DecodeStamp(stored []byte) (logical.Stamp, error) {
 	if err := json.Unmarshal(stored, &stamp); err != nil {
 		return nil, errors.Wrapf(err, "the memo in the target is no position of a queue: %s", stored)
 	}
+	if stamp == (Stamp{}) {
+		return stamp, nil
+	}
 	if stamp.Queue != d.queue.ID() {
 		d.log.Warn("the target's consistent point belongs to another queue; sending all that is in this one",
 			"stored", stamp.String(), "queue", d.queue.ID().String())

@@ -26,6 +26,9 @@ type Loop struct {
 	metrics  *loopMetrics
 	// control is used by one run at a time, under its switcher's lock.
 	control *mode.Controller
+	// uncleanUntil is when the present run began, if a fan was cut short before it: what it may have left
+	// in the target was committed at the source earlier than that. Zero once that has been passed.
+	uncleanUntil time.Time
 
 	cancel  context.CancelCauseFunc // ends the applying, and all else
 	stopped context.CancelFunc      // asks the loop to drain and end
@@ -34,6 +37,8 @@ type Loop struct {
 	mu      sync.Mutex
 	changed chan struct{}
 	status  Status
+	// oldest returns the stamp of the oldest transaction that was read and has not landed.
+	oldest  func() (logical.Stamp, bool)
 	waiting map[*retry.Retry]struct{}
 	bad     map[string]*badMutations // of streamed transactions, by stored stamp
 	errLog  repeatedError
@@ -123,19 +128,25 @@ func (l *Loop) update(f func(*Status)) {
 	l.changed = make(chan struct{})
 }
 
-// advance reports that everything up to stamp is durably in the target. The consistent point only
-// moves forward (PREFIX).
-func (l *Loop) advance(stamp logical.Stamp, txs, rows int) {
+// advance reports that everything up to stamp is durably in the target, and that it is stored there. The
+// consistent point only moves forward (PREFIX).
+func (l *Loop) advance(stamp logical.Stamp) {
 	now := time.Now()
 	l.update(func(s *Status) {
 		if s.Point == nil || s.Point.Compare(stamp) < 0 {
 			s.Point = stamp
 		}
-		s.PointAt, s.State, s.Err = now, StateRunning, nil
+		s.PointAt = now
+	})
+}
+
+// landed counts what one target transaction brought: source transactions (in serial mode), and
+// mutations.
+func (l *Loop) landed(txs, rows int) {
+	now := time.Now()
+	l.update(func(s *Status) {
+		s.State, s.Err = StateRunning, nil
 		s.Mutations += int64(rows)
-		if s.ConsistentSince.IsZero() && s.Mode == mode.Serial {
-			s.ConsistentSince = now
-		}
 	})
 	l.metrics.landed(now, txs, rows)
 	l.recovered()
@@ -200,16 +211,24 @@ func (l *Loop) point() logical.Stamp {
 
 // staleness returns the age of the oldest source transaction that is not in the target.
 func (l *Loop) staleness() mode.Staleness {
-	point := l.point()
+	l.mu.Lock()
+	oldest, point := l.oldest, l.status.Point
+	l.mu.Unlock()
+	if stamp, waits := oldest(); waits {
+		if t, ok := stamp.(logical.TimeStamp); ok && !t.Time().IsZero() {
+			return mode.Since(time.Now(), t.Time())
+		}
+		return mode.Unknown()
+	}
 	source, ok := l.dialect.(logical.Stalenesser)
 	if !ok || point == nil {
 		return mode.Unknown()
 	}
-	oldest, known := source.OldestPending(point)
+	at, known := source.OldestPending(point)
 	if !known {
 		return mode.Unknown()
 	}
-	return mode.Since(time.Now(), oldest)
+	return mode.Since(time.Now(), at)
 }
 
 // badOf returns the mutations of a streamed transaction that are known to be rejected.

@@ -25,7 +25,7 @@ type rollbackState uint8
 
 const (
 	rollbackNone      rollbackState = iota
-	rollbackRequested               // Process has not seen the message yet
+	rollbackRequested               // Process has not seen it yet
 	rollbackHanded                  // Process has it and has not come back for more
 )
 
@@ -50,13 +50,13 @@ func (p *pipe) Receive(ctx context.Context) (logical.Message, error) {
 	p.release()
 	var msg logical.Message
 	err := p.wait(ctx, func() bool {
-		if p.rollback == rollbackRequested {
+		if len(p.queue) == 0 {
+			if p.rollback != rollbackRequested {
+				return false
+			}
 			p.rollback = rollbackHanded
 			msg = logical.Message{Rollback: true}
 			return true
-		}
-		if len(p.queue) == 0 {
-			return false
 		}
 		msg = p.queue[0]
 		p.queue[0] = logical.Message{}
@@ -69,14 +69,11 @@ func (p *pipe) Receive(ctx context.Context) (logical.Message, error) {
 	return msg, err
 }
 
-// Rollback drops what was sent and not received, has Process roll back, and returns when it has: the
-// consistent point is then where reading goes on.
+// Rollback has Process roll back after what was sent, and returns when it has: the consistent point is
+// then where reading goes on. What was sent is not dropped, so that a source which fails often makes
+// progress all the same.
 func (p *pipe) Rollback(ctx context.Context) error {
 	p.mu.Lock()
-	for _, msg := range p.queue {
-		p.bytes -= msg.Size
-	}
-	p.queue = nil
 	p.rollback = rollbackRequested
 	p.broadcast()
 	p.mu.Unlock()

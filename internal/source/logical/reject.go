@@ -80,9 +80,13 @@ func (w *writer) roomFor(muts []logical.Mutation, stamp logical.Stamp, bad *badM
 	for _, letter := range w.letters(muts, stamp, bad) {
 		bad.bytes += letter.Size()
 	}
-	if w.letterBytes+bad.bytes <= w.config.MaxDeadLetterBytes {
+	if w.letterBytes.Load()+bad.bytes <= w.config.MaxDeadLetterBytes {
 		return nil
 	}
+	return tooManyLetters(cause)
+}
+
+func tooManyLetters(cause error) error {
 	return &logical.Error{
 		Err:   errors.WithMessage(cause, "the dead letters of this loop have reached their bound"),
 		Class: logical.ClassReject,
@@ -179,7 +183,7 @@ func (w *writer) letters(muts []logical.Mutation, stamp logical.Stamp, bad *badM
 // countRejected makes what was set aside visible (NOTHING SILENT), once it has been committed.
 func (w *writer) countRejected(bad *badMutations) {
 	if len(bad.at) > 0 {
-		w.letterBytes += bad.bytes
+		w.letterBytes.Add(bad.bytes)
 		w.loop.rejected(len(bad.at), bad.reasons[0])
 	}
 }

@@ -112,10 +112,13 @@ func (l *Loop) recall(ctx context.Context, w *writer) error {
 		}
 	}
 	if store, ok := l.target.(logical.DeadLetters); ok {
-		if _, w.letterBytes, err = store.CountDeadLetters(ctx, l.identity); err != nil {
+		_, bytes, err := store.CountDeadLetters(ctx, l.identity)
+		if err != nil {
 			return err
 		}
+		w.letterBytes.Store(bytes)
 	}
+	l.judge(state)
 	l.update(func(s *Status) {
 		s.State = StateRunning
 		// A target without a memo leaves the point to the source's own cursor and to what this
@@ -126,6 +129,16 @@ func (l *Loop) recall(ctx context.Context, w *writer) error {
 		s.ConsistentSince = state.ConsistentSince
 	})
 	return nil
+}
+
+// judge finds out from the memo whether a fan was cut short. Where stamps know no time, nobody could tell
+// when the traces of that have been passed.
+func (l *Loop) judge(state logical.MemoState) {
+	l.uncleanUntil = time.Time{}
+	if _, timed := l.dialect.ZeroStamp().(logical.TimeStamp); timed && state.Point != nil && state.ConsistentSince.IsZero() {
+		l.uncleanUntil = time.Now()
+	}
+	l.control.SetUnclean(!l.uncleanUntil.IsZero())
 }
 
 // whileHeld cancels when the lease is lost, until the returned function is called.

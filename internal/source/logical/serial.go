@@ -27,6 +27,7 @@ type serial struct {
 	changed chan struct{}
 	queue   []*segment
 	busy    bool
+	doing   *segment // the first that is being applied, while busy
 	err     error
 
 	ctx    context.Context
@@ -209,7 +210,7 @@ func (s *serial) next(inside bool) ([]*segment, error) {
 			return nil, context.Cause(s.ctx)
 		}
 	}
-	s.busy = true
+	s.busy, s.doing = true, s.queue[0]
 	n := s.joined()
 	batch := s.queue[:n:n]
 	if s.queue = s.queue[n:]; len(s.queue) == 0 {
@@ -273,6 +274,19 @@ func (s *serial) stream(seg *segment) error {
 	s.w.countRejected(bad)
 	s.w.landed(seg.stamp, 1, rows-len(bad.at))
 	return nil
+}
+
+// oldest implements sink.
+func (s *serial) oldest() (logical.Stamp, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.busy:
+		return s.doing.stamp, true
+	case len(s.queue) > 0:
+		return s.queue[0].stamp, true
+	}
+	return nil, false
 }
 
 // partial implements sink. Like the events, it is called when no other call is under way.

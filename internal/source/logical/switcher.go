@@ -2,7 +2,6 @@ package logical
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/pkg/errors"
@@ -20,6 +19,9 @@ type sink interface {
 	drain(ctx context.Context) error
 	// partial reports whether a part of the open transaction has been sent to the target.
 	partial() bool
+	// oldest returns the stamp of the oldest transaction that has not landed, and whether there is
+	// one. It may be called by anybody.
+	oldest() (logical.Stamp, bool)
 	// stop ends the sink; nothing that has not landed reaches the target afterwards.
 	stop(cause error)
 }
@@ -29,7 +31,7 @@ type sink interface {
 type switcher struct {
 	w *writer
 
-	mu   sync.Mutex // held during every call of the sink
+	turn turn // to call the sink
 	sink sink
 	open bool // inside a transaction
 }
@@ -39,29 +41,49 @@ const governEvery = 500 * time.Millisecond
 
 // newSwitcher starts in the mode that the loop was in, or was about to change to.
 func newSwitcher(w *writer) *switcher {
-	s := &switcher{w: w}
+	s := &switcher{w: w, turn: newTurn()}
 	s.enter(w.loop.control.Mode())
 	return s
 }
 
 // enter makes a mode's sink; the one before has been drained.
 func (s *switcher) enter(m mode.Mode) {
-	s.sink = newSerial(s.w)
+	l := s.w.loop
 	now := time.Now()
-	s.w.loop.control.Settled(now)
-	s.w.loop.update(func(st *Status) {
+	l.control.Settled(now)
+	l.update(func(st *Status) {
 		st.Mode = m
-		if m.Fan() {
+		switch {
+		case m.Fan():
 			st.ConsistentSince = time.Time{}
+		case st.ConsistentSince.IsZero():
+			st.ConsistentSince = now
 		}
 	})
-	s.w.loop.metrics.mode(m)
+	if m.Fan() {
+		s.sink = newFanned(s.w)
+	} else {
+		s.sink = newSerial(s.w)
+	}
+	l.inFlight(s.sink.oldest)
+	l.metrics.mode(m)
 }
+
+// inFlight says how to find the oldest transaction in flight from now on.
+func (l *Loop) inFlight(oldest func() (logical.Stamp, bool)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.oldest = oldest
+}
+
+func nothingInFlight() (logical.Stamp, bool) { return nil, false }
 
 // OnBegin implements logical.Events.
 func (s *switcher) OnBegin(ctx context.Context, stamp logical.Stamp) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.lock(ctx); err != nil {
+		return err
+	}
+	defer s.turn.unlock()
 	if err := s.steer(ctx); err != nil {
 		return err
 	}
@@ -71,23 +93,29 @@ func (s *switcher) OnBegin(ctx context.Context, stamp logical.Stamp) error {
 
 // OnData implements logical.Events.
 func (s *switcher) OnData(ctx context.Context, muts []logical.Mutation) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.lock(ctx); err != nil {
+		return err
+	}
+	defer s.turn.unlock()
 	return s.sink.OnData(ctx, muts)
 }
 
 // OnCommit implements logical.Events.
 func (s *switcher) OnCommit(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.lock(ctx); err != nil {
+		return err
+	}
+	defer s.turn.unlock()
 	s.open = false
 	return s.sink.OnCommit(ctx)
 }
 
 // OnRollback implements logical.Events.
 func (s *switcher) OnRollback(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.lock(ctx); err != nil {
+		return err
+	}
+	defer s.turn.unlock()
 	s.open = false
 	return s.sink.OnRollback(ctx)
 }
@@ -113,8 +141,10 @@ func (s *switcher) govern(ctx context.Context) error {
 
 // steerBetween changes the mode if it is time to and no transaction is open.
 func (s *switcher) steerBetween(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.lock(ctx); err != nil {
+		return err
+	}
+	defer s.turn.unlock()
 	if s.open {
 		return nil
 	}
@@ -125,6 +155,10 @@ func (s *switcher) steerBetween(ctx context.Context) error {
 func (s *switcher) steer(ctx context.Context) error {
 	l := s.w.loop
 	staleness := l.staleness()
+	if by, known := staleness.Known(); known && !l.uncleanUntil.IsZero() && time.Now().Add(-by).After(l.uncleanUntil) {
+		l.uncleanUntil = time.Time{}
+		l.control.SetUnclean(false)
+	}
 	d := l.control.Observe(time.Now(), staleness)
 	if d.Warn {
 		l.log.Warn("serial mode cannot keep up with the source; raise --backfillWindow, or give the target more power",
@@ -146,8 +180,10 @@ func (s *switcher) steer(ctx context.Context) error {
 
 // drain lets what was committed land. The open transaction is given up.
 func (s *switcher) drain(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.turn.lock(ctx); err != nil {
+		return err
+	}
+	defer s.turn.unlock()
 	if s.open && s.sink.partial() {
 		return nil
 	}
@@ -155,7 +191,8 @@ func (s *switcher) drain(ctx context.Context) error {
 }
 
 func (s *switcher) stop(cause error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	<-s.turn // the calls have ended with the run
+	defer s.turn.unlock()
+	s.w.loop.inFlight(nothingInFlight)
 	s.sink.stop(cause)
 }

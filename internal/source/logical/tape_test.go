@@ -15,8 +15,11 @@ import (
 
 // at is the stamp of the n-th transaction of a tape, counted from 1.
 type at struct {
-	N int `json:"n"`
+	N    int       `json:"n"`
+	When time.Time `json:"when"`
 }
+
+func (s at) Time() time.Time { return s.When }
 
 func (s at) Compare(other logical.Stamp) int { return cmp.Compare(s.N, other.(at).N) }
 
@@ -44,6 +47,11 @@ func (d *tape) ReadInto(ctx context.Context, from logical.Stamp, out logical.Out
 	for n := from.(at).N + 1; n <= len(d.txs); n++ {
 		if err := d.failure("read"); err != nil {
 			return err
+		}
+		if d.when != nil {
+			if err := sleep(ctx, time.Until(d.when(n))); err != nil {
+				return err
+			}
 		}
 		if err := out.Send(ctx, logical.Message{Body: n, Size: 64}); err != nil {
 			return err
@@ -75,7 +83,11 @@ func (d *tape) Process(ctx context.Context, in logical.Inbox, events logical.Eve
 }
 
 func (d *tape) play(ctx context.Context, n int, events logical.Events) error {
-	if err := events.OnBegin(ctx, at{n}); err != nil {
+	stamp := at{N: n}
+	if d.when != nil {
+		stamp.When = d.when(n)
+	}
+	if err := events.OnBegin(ctx, stamp); err != nil {
 		return err
 	}
 	for muts := d.txs[n-1]; len(muts) > 0; {
@@ -107,7 +119,24 @@ func (d *tape) OldestPending(after logical.Stamp) (time.Time, bool) {
 	if d.when == nil || n > len(d.txs) {
 		return time.Time{}, d.when != nil
 	}
+	if d.when(n).After(time.Now()) {
+		return time.Time{}, true
+	}
 	return d.when(n), true
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // accounts is the relation that histories write to.
@@ -128,7 +157,7 @@ func history(random *rand.Rand, n int) [][]logical.Mutation {
 				logical.Int64(random.Int64N(10)), logical.Text(fmt.Sprintf("%d/%d", i+1, j)),
 			}}
 			if random.IntN(5) == 0 {
-				m.Op, m.Values[1] = logical.OpDelete, logical.Value{}
+				m.Op = logical.OpDelete
 			}
 			txs[i] = append(txs[i], m)
 		}

@@ -3,6 +3,7 @@ package logical
 import (
 	"context"
 	"encoding/json"
+	"sync/atomic"
 	"time"
 
 	"github.com/pkg/errors"
@@ -26,7 +27,7 @@ type writer struct {
 	prepared map[*logical.Relation]struct{}
 	scratch  []logical.Mutation
 	// letterBytes is the size of the loop's dead letters.
-	letterBytes int64
+	letterBytes atomic.Int64
 }
 
 // maxPrepared bounds the relations that are remembered as prepared; asking again is cheap.
@@ -222,7 +223,8 @@ func (w *writer) settleOnce(ctx context.Context, stamp logical.Stamp) (landed bo
 
 // landed reports that everything up to stamp is durably in the target.
 func (w *writer) landed(stamp logical.Stamp, txs, rows int) {
-	w.loop.advance(stamp, txs, rows)
+	w.loop.advance(stamp)
+	w.loop.landed(txs, rows)
 }
 
 // timed runs one statement within --applyTimeout.

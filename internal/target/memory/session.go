@@ -164,6 +164,9 @@ func (s *session) LoadMemo(ctx context.Context) (memo logical.MemoState, err err
 func (s *session) SaveMemo(ctx context.Context, state logical.MemoState) error {
 	return s.call(ctx, SiteSaveMemo, func() error {
 		s.loop.memo = cloneMemo(state)
+		if observe := s.target.cfg.Observe; observe != nil {
+			observe(Commit{Loop: s.claim.Loop, Memo: &state})
+		}
 		return nil
 	})
 }

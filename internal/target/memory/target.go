@@ -22,7 +22,7 @@ type Config struct {
 	Reject func(m *logical.Mutation) error
 	// Hook injects faults; nil injects none.
 	Hook Hook
-	// Observe is told of every commit, in commit order, while the target is locked: it must not
+	// Observe is told of every commit, SaveMemo included, in commit order, while the target is locked: it must not
 	// call the target.
 	Observe func(Commit)
 	// Record keeps all applications of each key for [Target.History]. It grows without bound.

@@ -44,6 +44,10 @@ type Config struct {
 	// concurrently.
 	OnFailure func(Failure)
 
+	// OnFail is told once when the fan fails, since its owner may not call it for long. It is called
+	// while the fan is locked: it must not block, and not call the fan.
+	OnFail func(err error)
+
 	// OnReject decides about a mutation that the target will never accept. It may be called
 	// concurrently, but never for one key, and again for the same mutation if the transaction that
 	// was to carry out its decision fails. Default: the fan fails.

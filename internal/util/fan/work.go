@@ -88,10 +88,14 @@ func (f *Fan) exit(w *worker) {
 func (f *Fan) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.err == nil {
-		f.err = err
-		f.cancel(err)
-		f.broadcast()
+	if f.err != nil {
+		return
+	}
+	f.err = err
+	f.cancel(err)
+	f.broadcast()
+	if f.cfg.OnFail != nil {
+		f.cfg.OnFail(err)
 	}
 }
 

@@ -16,6 +16,7 @@ type Controller struct {
 	decided  bool      // a known staleness, or the policy, has chosen the mode
 	settling bool      // a switch was ordered and has not been carried out
 	switched time.Time // when the last switch was carried out; zero if there was none
+	unclean  bool      // only a fan may go on from here
 	entries  [cycles]time.Time
 	tooSlow  bool
 }
@@ -51,11 +52,25 @@ func (c *Controller) SetPolicy(p Policy) { c.policy = p }
 // Mode returns the mode of the last decision.
 func (c *Controller) Mode() Mode { return c.mode }
 
+// SetUnclean says whether the target may hold, in places, what lies after the consistent point: what a
+// fan leaves that was cut short. Serial mode cannot go on from there, since readers would see states that
+// the source never had (ATOMIC), so the mode is then Backfill, if it was Serial, and stays. Observe
+// follows its rules again when the target is clean.
+func (c *Controller) SetUnclean(unclean bool) {
+	c.unclean = unclean
+	if unclean && c.mode == Serial {
+		c.mode = Backfill
+	}
+}
+
 // Observe takes the staleness at now, and returns what should be done. When it orders a switch, it
 // orders nothing else until Settled has been called.
 func (c *Controller) Observe(now time.Time, s Staleness) Decision {
 	if c.settling {
 		return c.decision(now, Settling, false)
+	}
+	if c.unclean {
+		return c.decision(now, Unclean, false)
 	}
 	want, why := Next(c.mode, s, c.elapsed(now), c.policy)
 	_, known := s.Known()

@@ -46,6 +46,7 @@ const (
 	Dwell      Reason = "dwell"      // a switch would be due, but the last one is too recent
 	NotKnown   Reason = "unknown"    // the staleness is not known
 	Settling   Reason = "settling"   // the last switch has not been carried out yet
+	Unclean    Reason = "unclean"    // the target is ahead of the consistent point in places
 )
 
 // Staleness is how long the oldest source transaction that is not yet in the target has been

@@ -1,0 +1,225 @@
+package logical
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/tailrace-cdc/tailrace/internal/util/fan"
+	"github.com/tailrace-cdc/tailrace/internal/util/retry"
+	"github.com/tailrace-cdc/tailrace/logical"
+)
+
+// fanned is the sink of fan mode: mutations are applied over several target transactions at once, in
+// order per key. What has landed moves the consistent point; the point counts when it is stored in the
+// target, which a goroutine of its own does now and then.
+type fanned struct {
+	w   *writer
+	fan *fan.Fan
+
+	marked bool // the memo says that a fan is at work; owned by the caller of Events
+
+	mu     sync.Mutex
+	landed logical.Stamp // the fan's consistent point
+	stored logical.Stamp // the one in the memo
+	wake   chan struct{}
+
+	saving turn // to write the memo
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+}
+
+func newFanned(w *writer) *fanned {
+	s := &fanned{w: w, wake: make(chan struct{}, 1), saving: newTurn(), done: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(w.ctx))
+	shards := w.config.FanShards
+	if most := w.traits.MaxParallel; most > 0 {
+		shards = min(shards, most)
+	}
+	s.fan = fan.New(fan.Config{
+		Session: w.session, Shards: shards, Raw: w.traits.WantsRaw, Budget: w.budget, Point: w.loop.point(),
+		CallTimeout: w.config.ApplyTimeout,
+		Retry:       retry.Config{Base: w.config.RetryDelay, Max: w.config.RetryMax},
+		OnPoint:     s.advanced,
+		OnLanded:    func(x fan.Landed) { w.loop.landed(0, x.Mutations) },
+		OnFailure:   func(x fan.Failure) { w.loop.failed(x.Err) },
+		OnFail:      w.fail,
+		OnReject:    s.reject,
+		OnSettled:   s.settled,
+	})
+	go s.keep()
+	return s
+}
+
+// OnBegin implements logical.Events. Before anything can land, the memo says that a fan is at work: should
+// it be cut short, its successor has to know.
+func (s *fanned) OnBegin(ctx context.Context, stamp logical.Stamp) error {
+	if !s.marked {
+		if err := s.store(ctx, s.w.loop.point()); err != nil {
+			return err
+		}
+		s.marked = true
+	}
+	return s.fan.Begin(ctx, stamp)
+}
+
+// OnData implements logical.Events.
+func (s *fanned) OnData(ctx context.Context, muts []logical.Mutation) error {
+	return s.fan.Data(ctx, muts)
+}
+
+// OnCommit implements logical.Events.
+func (s *fanned) OnCommit(context.Context) error { return s.fan.Commit() }
+
+// OnRollback implements logical.Events: what was committed lands, and the open transaction is
+// forgotten. Parts of it may have landed; they are going to be read again.
+func (s *fanned) OnRollback(ctx context.Context) error {
+	if err := s.drain(ctx); err != nil {
+		return err
+	}
+	return s.fan.Abort(ctx)
+}
+
+// drain implements sink: everything has landed, and the consistent point says so (DRAIN).
+func (s *fanned) drain(ctx context.Context) error {
+	if err := s.fan.Drain(ctx); err != nil {
+		return err
+	}
+	return s.save(ctx)
+}
+
+// partial implements sink. A fan does not wait for the end of an open transaction.
+func (s *fanned) partial() bool { return false }
+
+// oldest implements sink.
+func (s *fanned) oldest() (logical.Stamp, bool) { return s.fan.Oldest() }
+
+// stop implements sink.
+func (s *fanned) stop(cause error) {
+	s.cancel(cause)
+	<-s.done
+	// What is cut short is fenced by whoever takes the loop over.
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = s.fan.Close(now)
+}
+
+// advanced is told of the fan's consistent point while the fan is locked.
+func (s *fanned) advanced(point logical.Stamp) {
+	s.mu.Lock()
+	s.landed = point
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// keep stores the consistent point while it advances.
+func (s *fanned) keep() {
+	defer close(s.done)
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-s.wake:
+		case <-s.ctx.Done():
+			return
+		}
+		if err := s.save(s.ctx); err != nil {
+			if s.ctx.Err() == nil {
+				s.w.fail(err)
+			}
+			return
+		}
+		pause.Reset(s.w.config.StandbyTimeout / 5)
+		select {
+		case <-pause.C:
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// save stores the consistent point, if it has advanced.
+func (s *fanned) save(ctx context.Context) error {
+	if err := s.saving.lock(ctx); err != nil {
+		return err
+	}
+	defer s.saving.unlock()
+	s.mu.Lock()
+	point := s.landed
+	known := point == nil || s.stored != nil && s.stored.Compare(point) >= 0
+	s.mu.Unlock()
+	if known {
+		return nil
+	}
+	if err := s.store(ctx, point); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.stored = point
+	s.mu.Unlock()
+	s.w.loop.advance(point)
+	return nil
+}
+
+// store writes the memo, and tries until that is done, ctx ends or the loop is fenced out.
+func (s *fanned) store(ctx context.Context, point logical.Stamp) error {
+	for tries := s.w.loop.newTries(); ; {
+		err := s.saveOnce(ctx, point)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if logical.ClassOf(err) == logical.ClassFenced {
+			return err
+		}
+		s.w.loop.failed(err)
+		if err := tries.wait(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *fanned) saveOnce(ctx context.Context, point logical.Stamp) error {
+	state, err := s.w.loop.memoState(point)
+	if err != nil {
+		return err
+	}
+	return s.w.timed(ctx, func(ctx context.Context) error { return s.w.session.SaveMemo(ctx, state) })
+}
+
+// reject decides about a mutation that the target will never accept.
+func (s *fanned) reject(_ context.Context, r fan.Rejected) fan.Decision {
+	w := s.w
+	switch w.config.OnReject {
+	case logical.RejectDiscard:
+		return fan.Decision{Verdict: fan.Discard}
+	case logical.RejectDeadLetter:
+		position, err := encodeStamp(r.Stamp)
+		if err != nil {
+			break
+		}
+		letter := logical.NewDeadLetter(r.Mutation, w.loop.identity, position, r.Err, time.Now())
+		if w.letterBytes.Load()+letter.Size() > w.config.MaxDeadLetterBytes {
+			w.loop.failed(tooManyLetters(r.Err))
+			return fan.Decision{Verdict: fan.Again}
+		}
+		return fan.Decision{Verdict: fan.SetAside, Letter: letter}
+	}
+	w.loop.failed(r.Err)
+	return fan.Decision{Verdict: fan.Again}
+}
+
+// settled counts what reject has decided, once it has been carried out.
+func (s *fanned) settled(r fan.Rejected, v fan.Verdict) {
+	if v == fan.SetAside {
+		letter := logical.NewDeadLetter(r.Mutation, s.w.loop.identity, nil, r.Err, time.Now())
+		s.w.letterBytes.Add(letter.Size())
+	}
+	s.w.loop.rejected(1, r.Err)
+}
