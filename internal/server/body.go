@@ -46,7 +46,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if err != nil {
 		// The server reads on in the background, to notice when the client goes away.
 		_ = b.conn.SetReadDeadline(time.Time{})
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			b.err = err
 		}
 	}
@@ -114,7 +114,7 @@ func (ws *workspace) unzip(zipped bool) (io.Reader, error) {
 		return &ws.body, nil
 	}
 	if err := ws.zip.Reset(&ws.body); err != nil {
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
 		return nil, err

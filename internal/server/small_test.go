@@ -58,10 +58,17 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 		status       int
 		allow        string
 	}{
-		{"GET", "/nothing", 404, ""}, {"GET", "/api/v2/nothing", 404, ""}, {"POST", "/api/v2/write/", 404, ""},
-		{"GET", v2one, 405, "POST"}, {"PUT", "/write?db=one", 405, "POST"}, {"DELETE", "/query", 405, "GET, POST"},
-		{"POST", "/health", 405, "GET, HEAD"}, {"OPTIONS", "/ready", 405, "GET, HEAD"}, {"POST", "/metrics", 405, "GET, HEAD"},
-		{"POST", "/api/v2/query?org=x", 501, ""}, {"POST", "/api/v2/delete", 501, ""},
+		{"GET", "/nothing", 404, ""},
+		{"GET", "/api/v2/nothing", 404, ""},
+		{"POST", "/api/v2/write/", 404, ""},
+		{"GET", v2one, 405, "POST"},
+		{"PUT", "/write?db=one", 405, "POST"},
+		{"DELETE", "/query", 405, "GET, POST"},
+		{"POST", "/health", 405, "GET, HEAD"},
+		{"OPTIONS", "/ready", 405, "GET, HEAD"},
+		{"POST", "/metrics", 405, "GET, HEAD"},
+		{"POST", "/api/v2/query?org=x", 501, ""},
+		{"POST", "/api/v2/delete", 501, ""},
 	} {
 		got := st.do(t, c.method, c.path, "", nil)
 		if got.status != c.status || got.header.Get("Allow") != c.allow {
@@ -275,7 +282,7 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		req, _ := http.NewRequest("POST", st.url+v2one, strings.NewReader("m v=1 5"))
+		req, _ := http.NewRequest(http.MethodPost, st.url+v2one, strings.NewReader("m v=1 5"))
 		req.Header.Set("Authorization", "Token "+operator)
 		if resp, err := st.client.Do(req); err == nil {
 			resp.Body.Close()

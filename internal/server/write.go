@@ -138,7 +138,8 @@ func (s *Server) read(ws *workspace, zipped bool, opt lineprotocol.Options) (lin
 		s.metrics.bytesRead.Add(float64(res.BytesRead))
 		return res, nil
 	}
-	if bad, ok := errors.Cause(err).(*lineprotocol.ParseError); ok {
+	var bad *lineprotocol.ParseError
+	if errors.As(err, &bad) {
 		s.metrics.pointsRefused.Add(float64(bad.Refused))
 		p := problemf(http.StatusBadRequest, "%s", bad.Error())
 		p.line = bad.Lines[0].Line
