@@ -14,7 +14,7 @@ import (
 
 	"github.com/tailrace-cdc/tailrace/internal/cmd/demo"
 	"github.com/tailrace-cdc/tailrace/internal/cmd/exit"
-	"github.com/tailrace-cdc/tailrace/internal/cmd/queue"
+	importcmd "github.com/tailrace-cdc/tailrace/internal/cmd/import"
 	"github.com/tailrace-cdc/tailrace/internal/cmd/start"
 )
 
@@ -46,7 +46,9 @@ func command() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return exit.Usage(fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath()))
 	})
-	root.AddCommand(start.Command(initServer), demo.Command(initServer), queue.Command())
+	root.AddCommand(
+		start.Command(version, initServer), demo.Command(initServer), importcmd.Command(),
+	)
 	return root
 }
 

@@ -30,7 +30,7 @@ func TestRefusedWritesSayWhyAndKeepNothing(t *testing.T) {
 	}{
 		{name: "no token", path: v2("default"), body: good, header: map[string]string{"Authorization": ""}, status: 401, says: "unauthorized"},
 		{name: "wrong token", path: v2("default"), body: good, header: map[string]string{"Authorization": "Token wrong"}, status: 401, says: "unauthorized"},
-		{name: "unknown bucket", path: v2("nowhere"), body: good, status: 404, says: `"nowhere"`},
+		{name: "unknown bucket", path: v2("nowhere"), body: good, status: 404, says: `nowhere`},
 		{name: "no bucket", path: "/api/v2/write", body: good, status: 404, says: "bucket"},
 		{name: "unknown precision", path: v2("default") + "&precision=fortnight", body: good, status: 400, says: "precision"},
 		{name: "broken gzip", path: v2("default"), body: "no gzip", header: map[string]string{"Content-Encoding": "gzip"}, status: 400, says: "gzip"},

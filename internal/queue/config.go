@@ -108,6 +108,8 @@ type Config struct {
 
 	// guard is set by a Store: its lock covers this queue, and its limits too.
 	guard *Store
+	// manual leaves the keeper out, so that a test decides when it comes.
+	manual bool
 }
 
 func (c Config) withDefaults() Config {

@@ -11,9 +11,11 @@ import (
 type cursor struct {
 	ID    ID
 	Acked Sequence
-	// Next is the sequence that comes next, if the queue was closed properly, else
-	// zero. Only then may numbers go on without a gap.
+	// Next is a sequence that was not used when this was written, nor any greater.
 	Next Sequence
+	// Clean says that the queue was closed properly. Only then may numbers go on
+	// without a gap.
+	Clean bool
 	// LastTime is the newest enqueue time so far, for when no segment is left.
 	LastTime int64
 	// HeadFirst, HeadGen and HeadOff say where the first unsent block lies. They
@@ -21,8 +23,12 @@ type cursor struct {
 	HeadFirst Sequence
 	HeadGen   uint32
 	HeadOff   int64
-	// End is the end of the last segment at a proper close.
-	End int64
+	// MarkFirst, MarkGen, MarkOff and MarkSeq name a place in the newest segment up
+	// to which everything was durable, and the last sequence before it.
+	MarkFirst Sequence
+	MarkGen   uint32
+	MarkOff   int64
+	MarkSeq   Sequence
 }
 
 func (c *cursor) encode() []byte {
@@ -35,8 +41,14 @@ func (c *cursor) encode() []byte {
 	le.PutUint64(b[48:], uint64(c.LastTime))
 	le.PutUint64(b[56:], uint64(c.HeadFirst))
 	le.PutUint64(b[64:], uint64(c.HeadOff))
-	le.PutUint64(b[72:], uint64(c.End))
-	le.PutUint32(b[80:], c.HeadGen)
+	le.PutUint64(b[72:], uint64(c.MarkFirst))
+	le.PutUint64(b[80:], uint64(c.MarkOff))
+	le.PutUint64(b[88:], uint64(c.MarkSeq))
+	le.PutUint32(b[96:], c.HeadGen)
+	le.PutUint32(b[100:], c.MarkGen)
+	if c.Clean {
+		b[104] = 1
+	}
 	sealFileHead(b)
 	return b
 }
@@ -54,8 +66,12 @@ func decodeCursor(b []byte) (c cursor, state headState, version uint16) {
 	c.LastTime = int64(le.Uint64(b[48:]))
 	c.HeadFirst = Sequence(le.Uint64(b[56:]))
 	c.HeadOff = int64(le.Uint64(b[64:]))
-	c.End = int64(le.Uint64(b[72:]))
-	c.HeadGen = le.Uint32(b[80:])
+	c.MarkFirst = Sequence(le.Uint64(b[72:]))
+	c.MarkOff = int64(le.Uint64(b[80:]))
+	c.MarkSeq = Sequence(le.Uint64(b[88:]))
+	c.HeadGen = le.Uint32(b[96:])
+	c.MarkGen = le.Uint32(b[100:])
+	c.Clean = b[104] == 1
 	return c, state, version
 }
 

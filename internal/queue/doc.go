@@ -93,9 +93,12 @@
 //	after     how many blocks of the group follow
 //
 //	cursor
-//	0        8   10  12  16         32     40    48        56         64      72   80       84    128
-//	+--------+---+---+---+----------+------+-----+---------+----------+-------+----+--------+------+
-//	|TLRQCUR0|ver|len|crc| queue id | acked| next| lastTime| headFirst|headOff| end| headGen|  0   |
-//	+--------+---+---+---+----------+------+-----+---------+----------+-------+----+--------+------+
-//	next      sequence that comes next if the queue was closed properly, else 0
+//	0        8   10  12  16         32     40    48        56        64       72         80       88       96       100      104     105
+//	+--------+---+---+---+----------+------+-----+---------+---------+--------+----------+--------+--------+--------+--------+-------+---+
+//	|TLRQCUR0|ver|len|crc| queue id | acked| next| lastTime|headFirst|headOff | markFirst| markOff| markSeq| headGen| markGen| clean | 0 |
+//	+--------+---+---+---+----------+------+-----+---------+---------+--------+----------+--------+--------+--------+--------+-------+---+
+//	next      a sequence that was not used when this was written, nor any greater
+//	clean     1 if the queue was closed properly
+//	head...   where the first unsent block lies: a hint, checked before it is believed
+//	mark...   up to where the newest segment was durable, and the last sequence before that
 package queue

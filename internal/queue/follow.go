@@ -71,19 +71,12 @@ func (r *reader) enter(seg *segment, off int64) (bool, error) {
 	if err != nil {
 		return false, errors.Wrapf(err, "queue %s: open segment", q.name)
 	}
-	head, state, version, err := readSegmentHead(f)
-	if err == nil && state == headNewer {
-		err = &VersionError{Path: q.path(seg.name), Version: version}
-	}
+	prev, good, err := q.lastBefore(seg)
 	if err != nil {
 		_ = f.Close()
-		return false, errors.Wrapf(err, "queue %s: read segment", q.name)
+		return false, err
 	}
-	// Without a header the numbers up to this segment count as missing.
-	prev := seg.first - 1
-	if state == headGood && head.ID == q.id && head.First == seg.first {
-		prev = head.Prev
-	} else {
+	if !good {
 		q.warn(errors.WithStack(&CorruptionError{Dir: q.dir, Segment: seg.name, Length: dataStart, Reason: "both headers are damaged"}))
 	}
 	if off == dataStart {

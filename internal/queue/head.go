@@ -13,9 +13,9 @@ type head struct {
 	mu sync.Mutex
 	at place // seq is zero if nothing is unsent
 
-	saved      Sequence // newest acknowledgement that is durable
-	savedClean bool     // the cursor file says that the queue was closed
-	scan       scanner  // for looking up where a block lies
+	saved Sequence // newest acknowledgement that is durable
+	stale bool     // the cursor file lacks something else
+	scan  scanner  // for looking up where a block lies
 }
 
 // The head looks at headers only, so it reads in small pieces.
@@ -135,8 +135,8 @@ func (q *Queue) walk(from place, target Sequence) (place, bool, error) {
 // saveCursor makes the cursor durable. Called with head.mu held. With clean it
 // says that the queue was closed, so that numbers may go on without a gap.
 func (q *Queue) saveCursor(clean bool) error {
-	c := cursor{ID: q.id, Acked: q.Cursor()}
-	if c.Acked == q.head.saved && clean == q.head.savedClean && !clean {
+	c := cursor{ID: q.id, Acked: q.Cursor(), Clean: clean}
+	if c.Acked == q.head.saved && !clean && !q.head.stale {
 		return nil
 	}
 	q.mu.Lock()
@@ -145,17 +145,15 @@ func (q *Queue) saveCursor(clean bool) error {
 	if at.seg != nil {
 		c.HeadFirst, c.HeadGen, c.HeadOff = at.seg.first, at.seg.gen, at.off
 	}
-	if clean {
-		c.Next = q.next
-		if n := len(q.segs); n > 0 {
-			c.End = q.segs[n-1].end
-		}
+	c.Next = q.next
+	if m := q.mark; m.seg != nil {
+		c.MarkFirst, c.MarkGen, c.MarkOff, c.MarkSeq = m.seg.first, m.seg.gen, m.off, m.seq
 	}
 	q.mu.Unlock()
 	if err := replaceFile(q.fs, q.dir, cursorName, c.encode()); err != nil {
 		return errors.Wrapf(err, "queue %s: save cursor", q.name)
 	}
-	q.head.saved, q.head.savedClean = c.Acked, clean
+	q.head.saved, q.head.stale = c.Acked, false
 	return nil
 }
 

@@ -23,6 +23,10 @@ func (k *keeper) start(q *Queue) {
 	k.quit = make(chan struct{})
 	k.done = make(chan struct{})
 	k.gone = make(chan struct{})
+	if q.cfg.manual {
+		close(k.done)
+		return
+	}
 	go k.run(q)
 }
 

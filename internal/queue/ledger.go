@@ -205,11 +205,11 @@ func (q *Queue) declareLocked(floor Sequence, losses []Loss) ([]Loss, error) {
 // split leaves out what is declared already. If a part is, the points that are
 // left are no longer known.
 func (l *ledger) split(x Loss) []Loss {
-	if x.First == 0 || x.Reason == LostTorn {
+	if x.First == 0 {
 		return []Loss{x}
 	}
 	parts := l.uncovered(x.First, x.Last)
-	if len(parts) == 1 && parts[0] == [2]Sequence{x.First, x.Last} {
+	if x.Blocks == 0 && len(parts) > 0 || len(parts) == 1 && parts[0] == [2]Sequence{x.First, x.Last} {
 		return []Loss{x}
 	}
 	var out []Loss

@@ -77,11 +77,13 @@ func (q *Queue) load() error {
 			q.setNamedAside(name)
 		}
 	}
-	if found {
-		q.head.saved, q.head.savedClean = c.Acked, c.Next != 0
+	q.head.saved = c.Acked
+	if found && c.Next == q.next {
 		return nil
 	}
-	// The id of a new queue is durable before anyone can see it.
+	// The id of a new queue is durable before anyone can see it, and so is a gap in
+	// the numbers before the segment that tells of it can be removed.
+	q.head.stale = true
 	return q.saveCursor(false)
 }
 
@@ -138,13 +140,11 @@ func (q *Queue) loadSegments(c cursor, found bool) error {
 	for _, s := range q.segs {
 		q.live += s.end - dataStart
 	}
-	q.newest, q.next = q.settled(), q.settled()+1
+	q.newest, q.next = q.settled(), max(q.settled()+1, c.Next)
 	if len(q.segs) > 0 {
 		if err := q.loadNewest(c); err != nil {
 			return err
 		}
-	} else if c.Next != 0 {
-		q.next = max(q.next, c.Next)
 	}
 	q.writer.prev, q.writer.prevTime, q.writer.durable = q.newest, q.lastTime, q.newest
 	if q.next != q.newest+1 {
@@ -173,115 +173,6 @@ func (q *Queue) loadHead(c cursor) error {
 		}
 	}
 	return q.seek(at)
-}
-
-// loadNewest scans the newest segment, cuts what is torn, and decides which
-// sequence comes next.
-func (q *Queue) loadNewest(c cursor) error {
-	seg := q.segs[len(q.segs)-1]
-	head, state, err := q.headOf(seg)
-	if err != nil {
-		return err
-	}
-	good := state == headGood && head.ID == q.id && head.First == seg.first
-	prev, capacity := seg.first-1, max(seg.size, maxSegment)
-	if good {
-		prev, capacity = head.Prev, head.Capacity
-		q.lastTime = max(q.lastTime, head.PrevTime)
-	}
-	end, last, err := q.scanNewest(seg, prev)
-	if err != nil {
-		return err
-	}
-	if clean := c.Next != 0 && c.Next > seg.first && c.End == seg.size; clean && good && last < c.Next && end == seg.size {
-		q.newest, q.next = max(q.newest, last), max(q.next, c.Next)
-		seg.last, seg.lastKnown = last, true
-		return nil
-	}
-	// Blocks beyond the last one may have been there, and have been seen by
-	// someone, before a power cut: the greatest number that can be is bounded by
-	// the space that the segment had. The gap costs nothing.
-	q.next = max(q.next, last+Sequence(max(capacity-end, 0)/minBlockSize)+1)
-	if seg.size > end {
-		if err := q.cutTail(seg, end, last); err != nil {
-			return err
-		}
-	}
-	if !good && end == dataStart && len(q.segs) > 1 {
-		// Nothing of it is left, not even where it belongs: the one before it is the
-		// newest.
-		q.segs = q.segs[:len(q.segs)-1]
-		q.passed = append(q.passed, passed{segment: seg})
-		return q.loadNewest(c)
-	}
-	q.newest = max(q.newest, last)
-	q.next = max(q.next, q.newest+1)
-	seg.last, seg.lastKnown = last, true
-	return q.makeDurable(seg)
-}
-
-// scanNewest returns the end of the last complete group, and its sequence.
-func (q *Queue) scanNewest(seg *segment, prev Sequence) (int64, Sequence, error) {
-	f, err := q.fs.Open(q.path(seg.name))
-	if err != nil {
-		return 0, 0, errors.Wrapf(err, "queue %s: open segment", q.name)
-	}
-	defer f.Close()
-	s := scanner{window: window{file: holed{f}, chunk: readChunk}, seed: seg.seed, off: dataStart, limit: seg.end}
-	end, last := int64(dataStart), prev
-	for {
-		b, err := s.next()
-		if isEOF(err) {
-			return end, last, nil
-		}
-		if err != nil {
-			return 0, 0, errors.Wrapf(err, "queue %s: read segment", q.name)
-		}
-		q.lastTime = max(q.lastTime, b.Time)
-		q.tail.add(place{seg: seg, off: b.off, seq: b.Sequence, time: b.Time})
-		if b.last() {
-			end, last = b.off+b.size(), b.Sequence
-		}
-	}
-}
-
-// cutTail keeps the bytes behind the last complete group aside and cuts them off.
-// With SyncAlways none of them had been acknowledged to a writer.
-func (q *Queue) cutTail(seg *segment, end int64, last Sequence) error {
-	q.tail.cut(last + 1)
-	q.setAside(seg, end, seg.size)
-	loss := Loss{Reason: LostTorn, First: last + 1, Last: max(q.next-1, last+1), Bytes: seg.size - end, Time: q.cfg.Now().UnixNano()}
-	if err := q.declare(loss); err != nil {
-		return err
-	}
-	f, err := q.fs.OpenWrite(q.path(seg.name))
-	if err != nil {
-		return errors.Wrapf(err, "queue %s: cut the torn end", q.name)
-	}
-	err = f.Truncate(end)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	q.live -= seg.end - end
-	seg.end, seg.size = end, end
-	return errors.Wrapf(err, "queue %s: cut the torn end", q.name)
-}
-
-// makeDurable makes durable what an earlier process may have left in the page cache,
-// before anyone reads it.
-func (q *Queue) makeDurable(seg *segment) error {
-	f, err := q.fs.OpenWrite(q.path(seg.name))
-	if err != nil {
-		return errors.Wrapf(err, "queue %s: open segment", q.name)
-	}
-	err = f.Sync()
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = q.fs.SyncDir(q.dir)
-	}
-	return errors.Wrapf(err, "queue %s: sync what was found", q.name)
 }
 
 // setNamedAside moves a file that cannot be understood out of the way.

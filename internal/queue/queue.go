@@ -43,6 +43,7 @@ type Queue struct {
 	leading  bool // an appender commits for the others
 	readers  map[*reader]struct{}
 	closing  bool
+	mark     place     // everything before it is durable, seq included
 	active   time.Time // of the last append, for closing what is idle
 	tail     index     // where recent blocks lie
 	ahead    index     // where blocks lie that readers have passed

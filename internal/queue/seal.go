@@ -95,6 +95,19 @@ func (w *writer) abandon(reason gapReason, cut bool) {
 	}
 }
 
+// giveUp ends the segment after a failed write. What may be read already is made
+// durable first; if that fails too, the segment stays until it can be carried over.
+func (w *writer) giveUp() {
+	if w.file != nil && w.synced != w.off && w.synced != 0 {
+		_ = w.file.Truncate(w.off) // what is behind is dead anyway
+		if err := w.settle(); err != nil {
+			w.q.warn(err)
+			return
+		}
+	}
+	w.abandon(gapFailed, true)
+}
+
 // rescue writes the batch at hand again, to a new segment, and syncs that. Blocks
 // that could be read already but were not durable go with it.
 func (w *writer) rescue() error {

@@ -3,8 +3,6 @@ package queue
 import (
 	"cmp"
 	"slices"
-
-	"github.com/pkg/errors"
 )
 
 // This file has what changes the list of segments. All of it holds mu for a
@@ -224,20 +222,38 @@ func (q *Queue) lastOf(seg *segment) (Sequence, bool, error) {
 	if known || next == nil || !seg.sealed {
 		return last, known, nil
 	}
-	f, err := q.fs.Open(q.path(next.name))
-	if isNotExist(err) {
-		return 0, false, nil
-	}
+	last, _, err := q.lastBefore(next)
 	if err != nil {
-		return 0, false, errors.WithStack(err)
-	}
-	defer f.Close()
-	head, state, _, err := readSegmentHead(f)
-	if err != nil || state != headGood || head.ID != q.id {
-		return 0, false, errors.WithStack(err)
+		return 0, false, err
 	}
 	q.mu.Lock()
-	seg.last, seg.lastKnown = head.Prev, true
+	seg.last, seg.lastKnown = last, true
 	q.mu.Unlock()
-	return head.Prev, true, nil
+	return last, true, nil
+}
+
+// lastBefore returns the last valid sequence before a segment. If its header is
+// damaged, that of a later one may tell; else it is guessed to be the one before
+// the segment's first, which counts as lost what may never have been.
+func (q *Queue) lastBefore(seg *segment) (last Sequence, good bool, err error) {
+	for s := seg; s != nil; {
+		head, state, err := q.headOf(s)
+		if err != nil && !isNotExist(err) {
+			return 0, false, err
+		}
+		if state == headGood && head.ID == q.id && head.First == s.first {
+			return min(head.Prev, seg.first-1), s == seg, nil
+		}
+		q.mu.Lock()
+		s = q.afterLocked(s)
+		q.mu.Unlock()
+	}
+	return seg.first - 1, false, nil
+}
+
+// setMark notes up to where the newest segment is durable.
+func (q *Queue) setMark(p place) {
+	q.mu.Lock()
+	q.mark = p
+	q.mu.Unlock()
 }

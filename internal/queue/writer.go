@@ -72,12 +72,13 @@ func (w *writer) commit() {
 	}
 	q.finish(w.batch, err)
 	clear(w.batch)
+	w.batch = w.batch[:0]
 }
 
 // writeBatch returns nil if the batch is as durable as the mode promises.
 func (w *writer) writeBatch(mode SyncMode) error {
 	if err := w.write(); err != nil {
-		w.abandon(gapFailed, true)
+		w.giveUp()
 		return errors.Wrapf(err, "queue %s: append", w.q.name)
 	}
 	if mode != SyncAlways && w.named {
@@ -94,7 +95,7 @@ func (w *writer) writeBatch(mode SyncMode) error {
 		w.q.counts.rescues.Add(1)
 		err = w.rescue()
 	}
-	if err != nil {
+	if err != nil && !w.doomed {
 		w.abandon(gapFailed, false)
 	}
 	return errors.Wrapf(err, "queue %s: sync", w.q.name)
@@ -245,6 +246,7 @@ func (w *writer) sync() error {
 	}
 	w.synced = w.off
 	w.durable = w.written
+	w.q.setMark(place{seg: w.seg, off: w.synced, seq: w.durable})
 	w.q.counts.sawSync(w.q.cfg.Now().Sub(begin))
 	return nil
 }

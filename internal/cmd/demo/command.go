@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tailrace-cdc/tailrace/internal/cmd/exit"
+	"github.com/tailrace-cdc/tailrace/internal/cmd/flags"
 	"github.com/tailrace-cdc/tailrace/internal/cmd/start"
 )
 
@@ -40,7 +41,7 @@ func Command(build start.Builder) *cobra.Command {
 	var options Options
 	cmd := &cobra.Command{
 		Use: "demo", Short: "Show the main job on this machine", Long: long, Example: examples,
-		Args: cobra.NoArgs,
+		Args: flags.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if options.Duration < time.Second {
 				return exit.Usage(errors.Errorf("--duration: %s is too short; give at least 1s", options.Duration))

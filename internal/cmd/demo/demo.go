@@ -56,11 +56,12 @@ func (d *demo) run(ctx context.Context) error {
 	}
 	d.sayf("A server runs at http://%s, its data is in %s.\n\n", server.Addr(), d.dir)
 	c := newClient(server.Addr().String(), start.DefaultBucket, server.Token())
-	if err := d.show(ctx, server, c); err != nil {
-		return err
-	}
+	err = d.show(ctx, server, c)
 	stop()
-	return <-served
+	if stopped := <-served; err == nil {
+		err = stopped
+	}
+	return err
 }
 
 // show writes, waits for the target and reports.

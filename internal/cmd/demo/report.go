@@ -79,8 +79,7 @@ func (r *report) read(ctx context.Context, db *sql.DB) error {
 
 // tables returns the names of the measurements' tables.
 func tables(ctx context.Context, db *sql.DB) (names []string, err error) {
-	rows, err := db.QueryContext(ctx,
-		`SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '\_tailrace%' ESCAPE '\' ORDER BY name`)
+	rows, err := db.QueryContext(ctx, `SELECT target FROM _tailrace_tables ORDER BY target`)
 	if err != nil {
 		return nil, err
 	}

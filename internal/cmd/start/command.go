@@ -39,11 +39,11 @@ const examples = `  # Take writes on the usual port, into ./tailrace-data/target
   TAILRACE_BIND_ADDR=0.0.0.0:8086 TAILRACE_DATA_DIR=/var/lib/tailrace tailrace start`
 
 // Command returns the command.
-func Command(build Builder) *cobra.Command {
-	var config Config
+func Command(version string, build Builder) *cobra.Command {
+	config := Config{Version: version}
 	cmd := &cobra.Command{
 		Use: "start", Short: "Run the server", Long: long, Example: examples,
-		Args: cobra.NoArgs,
+		Args: flags.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := flags.FromEnv(cmd.Flags()); err != nil {
 				return exit.Usage(err)

@@ -30,6 +30,8 @@ type Config struct {
 	LogFormat string
 	// Verbose logs details.
 	Verbose bool
+	// Version is what the server says it is.
+	Version string
 }
 
 // DefaultConfig returns the configuration without any flag.

@@ -28,8 +28,8 @@ const (
 
 // Providers make the server from a Config.
 var Providers = wire.NewSet(
-	NewServer, provideLog, provideInstallation, provideOperator, provideRegistry, provideLoopMetrics,
-	provideFactory, provideTarget, provideStreams, provideHTTP,
+	NewServer, ProvideLog, ProvideInstallation, ProvideOperator, ProvideRegistry, ProvideLoopMetrics,
+	ProvideFactory, ProvideTarget, ProvideStreams, ProvideHTTP,
 )
 
 // Operator is who may do everything.
@@ -44,8 +44,9 @@ type Target struct {
 	Name string
 }
 
-func provideLog(config Config, w LogOutput) *slog.Logger {
-	options := &slog.HandlerOptions{Level: slog.LevelInfo}
+// ProvideLog makes the log.
+func ProvideLog(config Config, w LogOutput) *slog.Logger {
+	options := &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: plainErrors}
 	if config.Verbose {
 		options.Level = slog.LevelDebug
 	}
@@ -55,7 +56,16 @@ func provideLog(config Config, w LogOutput) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-func provideInstallation(config Config, log *slog.Logger) (*installation.Installation, func(), error) {
+// plainErrors logs an error by its message: the stack that it carries is for a debugger.
+func plainErrors(_ []string, a slog.Attr) slog.Attr {
+	if err, ok := a.Value.Any().(error); ok {
+		a.Value = slog.StringValue(err.Error())
+	}
+	return a
+}
+
+// ProvideInstallation opens the data directory.
+func ProvideInstallation(config Config, log *slog.Logger) (*installation.Installation, func(), error) {
 	in, err := installation.Open(config.DataDir)
 	if err != nil {
 		return nil, nil, err
@@ -67,12 +77,14 @@ func provideInstallation(config Config, log *slog.Logger) (*installation.Install
 	}, nil
 }
 
-func provideOperator(in *installation.Installation) (Operator, error) {
+// ProvideOperator reads the operator's token, or makes one.
+func ProvideOperator(in *installation.Installation) (Operator, error) {
 	token, path, err := in.Token()
 	return Operator{Token: token, Path: path}, err
 }
 
-func provideRegistry() (*prometheus.Registry, error) {
+// ProvideRegistry makes the registry of all metrics.
+func ProvideRegistry() (*prometheus.Registry, error) {
 	reg := prometheus.NewRegistry()
 	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -84,16 +96,18 @@ func provideRegistry() (*prometheus.Registry, error) {
 	return reg, nil
 }
 
-func provideLoopMetrics(reg *prometheus.Registry) (*loops.Metrics, error) {
+// ProvideLoopMetrics makes the loops' metrics.
+func ProvideLoopMetrics(reg *prometheus.Registry) (*loops.Metrics, error) {
 	return loops.NewMetrics(reg)
 }
 
-func provideFactory(in *installation.Installation, log *slog.Logger, metrics *loops.Metrics) (*loops.Factory, error) {
+// ProvideFactory makes the factory of loops.
+func ProvideFactory(in *installation.Installation, log *slog.Logger, metrics *loops.Metrics) (*loops.Factory, error) {
 	return loops.NewFactory(loops.FactoryConfig{Holder: in.ID(), Log: log, Metrics: metrics})
 }
 
-// provideTarget opens the target of the default stream.
-func provideTarget(ctx context.Context, in *installation.Installation, log *slog.Logger) (Target, func(), error) {
+// ProvideTarget opens the target of the default stream.
+func ProvideTarget(ctx context.Context, in *installation.Installation, log *slog.Logger) (Target, func(), error) {
 	path := in.Path(EmbeddedTarget)
 	target, err := sqlite.Open(ctx, sqlite.Config{Path: path, Logger: log})
 	if err != nil {
@@ -106,8 +120,8 @@ func provideTarget(ctx context.Context, in *installation.Installation, log *slog
 	}, nil
 }
 
-// provideStreams makes the default bucket with its stream.
-func provideStreams(
+// ProvideStreams makes the default bucket with its stream.
+func ProvideStreams(
 	config Config, in *installation.Installation, factory *loops.Factory, target Target, log *slog.Logger, reg *prometheus.Registry,
 ) (*influxlogical.Streams, error) {
 	streams := influxlogical.NewStreams(influxlogical.Config{Factory: factory, Installation: in.ID(), Log: log})
@@ -128,8 +142,15 @@ func provideStreams(
 // target (a point takes about 20 bytes, compressed).
 const defaultQueueBytes = 4 << 30
 
-func provideHTTP(
+// ProvideHTTP makes the HTTP server.
+func ProvideHTTP(
 	config Config, operator Operator, streams *influxlogical.Streams, log *slog.Logger, reg *prometheus.Registry,
 ) (*server.Server, error) {
-	return nil, nil
+	in := intake{streams}
+	return server.New(server.Config{
+		BindAddr: config.BindAddr, MaxBodySize: int64(config.MaxBodySize), Version: config.Version,
+	}, server.Deps{
+		Intake: in, Health: in, Registerer: reg, Gatherer: reg, Log: log,
+		Authorizer: server.NewTokens(map[string]server.Principal{operator.Token: {Name: "operator", Manage: true}}),
+	})
 }

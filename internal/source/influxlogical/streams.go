@@ -63,6 +63,9 @@ func (e *WriteError) Error() string {
 // Unwrap returns the first failure.
 func (e *WriteError) Unwrap() error { return e.Err }
 
+// ErrStopping says that no more writes are taken.
+var ErrStopping = errors.New("the server is stopping: write again when it is back")
+
 // NewStreams returns an installation without buckets.
 func NewStreams(config Config) *Streams {
 	if config.Log == nil {
@@ -100,7 +103,7 @@ func (s *Streams) of(bucket string) ([]*Stream, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
-		return nil, errors.New("the server is stopping")
+		return nil, ErrStopping
 	}
 	streams, ok := s.buckets[bucket]
 	if !ok {
@@ -200,6 +203,21 @@ func (s *Streams) Buckets() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// HasBucket reports whether there is a bucket of that name.
+func (s *Streams) HasBucket(name string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	_, ok := s.buckets[name]
+	return ok
+}
+
+// Stopping reports whether Close has been called.
+func (s *Streams) Stopping() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.closed
 }
 
 // Close takes no more writes, lets what is in flight to the targets land until ctx ends, and closes

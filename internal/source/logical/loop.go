@@ -155,7 +155,7 @@ func (l *Loop) failed(err error) {
 	n, say := l.errLog.repeats(err.Error(), now)
 	l.mu.Unlock()
 	if say {
-		l.log.Error("cannot apply; trying again", "error", err, "class", class.String(), "times", n)
+		l.log.Error("cannot apply; trying again", "error", err.Error(), "class", class.String(), "times", n)
 	}
 }
 
@@ -173,7 +173,7 @@ func (l *Loop) recovered() {
 func (l *Loop) rejected(n int, reason error) {
 	l.update(func(s *Status) { s.Rejected += int64(n) })
 	l.metrics.rejected(n, l.config.OnReject)
-	l.log.Warn("the target rejected mutations", "count", n, "policy", string(l.config.OnReject), "reason", reason)
+	l.log.Warn("the target rejected mutations", "count", n, "policy", string(l.config.OnReject), "reason", reason.Error())
 }
 
 // memoState returns what is stored with the data.

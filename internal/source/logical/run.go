@@ -47,6 +47,7 @@ func (l *Loop) once(ctx, stop context.Context) (err error) {
 		return err
 	}
 	defer release()
+	w.fail = cancel
 	defer l.whileHeld(w.session, cancel)()
 
 	// The source is read and processed until stop; what has been handed to a sink by then lands.
@@ -84,7 +85,7 @@ func (l *Loop) takeOver(ctx, stop context.Context) (*writer, func(), error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 		defer cancel()
 		if err := session.Release(ctx); err != nil {
-			l.log.Warn("the lease could not be given back; it expires", "error", err)
+			l.log.Warn("the lease could not be given back; it expires", "error", err.Error())
 		}
 	}
 	w := &writer{
@@ -219,6 +220,6 @@ func (l *Loop) acknowledgeNow(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
 	if err := source.Acknowledge(ctx, l.point()); err != nil {
-		l.log.Warn("the source could not be told of the last progress; it sends that again", "error", err)
+		l.log.Warn("the source could not be told of the last progress; it sends that again", "error", err.Error())
 	}
 }

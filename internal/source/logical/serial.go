@@ -173,12 +173,21 @@ func (s *serial) run() {
 			}
 		}
 		if err != nil {
-			s.mu.Lock()
-			s.err, s.busy = err, false
-			s.broadcast()
-			s.mu.Unlock()
+			s.fail(err)
 			return
 		}
+	}
+}
+
+// fail ends the sink with an error, and with it the run of the loop: the source may be silent, so that
+// nobody would ask.
+func (s *serial) fail(err error) {
+	s.mu.Lock()
+	s.err, s.busy = err, false
+	s.broadcast()
+	s.mu.Unlock()
+	if s.ctx.Err() == nil {
+		s.w.fail(err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 // transaction is tried, settled and tried again.
 type writer struct {
 	ctx     context.Context
+	fail    func(error) // ends the run
 	loop    *Loop
 	session logical.Session
 	traits  logical.Traits

@@ -7,6 +7,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 	"github.com/pkg/errors"
 
+	"github.com/tailrace-cdc/tailrace/internal/target/lease"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -30,7 +31,7 @@ func (t *Target) Take(ctx context.Context, claim logical.Claim) (logical.Session
 		if row != seen {
 			seen, since = row, time.Now()
 		}
-		if err := wait(ctx, min(row.remaining(t.now()), row.life()-time.Since(since), time.Second)); err != nil {
+		if err := lease.Wait(ctx, min(row.remaining(t.now()), row.life()-time.Since(since), time.Second)); err != nil {
 			return nil, errors.Wrapf(err, "sqlite: waiting for the lease of loop %q, held by %q", claim.Loop, row.holder)
 		}
 	}
@@ -52,6 +53,7 @@ func (r *leaseRow) remaining(now time.Time) time.Duration {
 func (t *Target) tryTake(ctx context.Context, claim logical.Claim, since time.Time, seen leaseRow) (*session, leaseRow, error) {
 	var s *session
 	var row leaseRow
+	written := time.Now()
 	err := t.write(ctx, func(w *writer) error {
 		found, err := w.leaseRow(claim.Loop, &row)
 		if err != nil {
@@ -69,14 +71,14 @@ ON CONFLICT (loop) DO UPDATE SET epoch = epoch + 1, holder = excluded.holder, tt
 		if err != nil {
 			return err
 		}
-		s = &session{t: t, claim: claim, lost: make(chan struct{}), done: make(chan struct{}), renewed: time.Now()}
+		s = &session{t: t, claim: claim}
 		s.epoch.Store(row.epoch + 1)
 		return nil
 	})
 	if err != nil || s == nil {
 		return nil, row, err
 	}
-	t.register(s)
+	t.register(s, written)
 	return s, row, nil
 }
 
@@ -89,50 +91,22 @@ func (w *writer) leaseRow(loop string, row *leaseRow) (found bool, err error) {
 	return found, err
 }
 
-// register starts the renewer of a new session, and ends the one that it takes over from.
-func (t *Target) register(s *session) {
-	ctx, cancel := context.WithCancel(context.Background())
-	s.stop = cancel
+// register starts to keep the lease of a new session, and ends the one that it takes over from.
+func (t *Target) register(s *session, written time.Time) {
+	s.Keeper = lease.Keep(lease.Config{Loop: s.claim.Loop, TTL: s.claim.TTL, Renew: s.renew, Written: written, Logger: t.cfg.Logger})
 	t.mu.Lock()
 	old := t.sessions[s.claim.Loop]
 	t.sessions[s.claim.Loop] = s
 	t.mu.Unlock()
 	if old != nil {
-		old.stop()
-		old.lose()
-	}
-	go s.renewAll(ctx)
-}
-
-// renewAll keeps the lease alive until ctx is done or the lease is lost.
-func (s *session) renewAll(ctx context.Context) {
-	defer close(s.done)
-	for {
-		if err := wait(ctx, s.untilRenewal()); err != nil {
-			return
-		}
-		err := s.renew(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err == nil:
-			continue
-		case logical.ClassOf(err) == logical.ClassFenced || s.expired():
-			s.t.cfg.Logger.Warn("sqlite: lease lost", "loop", s.claim.Loop, "error", err)
-			s.lose()
-			return
-		}
-		// The file cannot be written just now; until the lease expires nobody else can take it.
-		if err := wait(ctx, s.claim.TTL/20); err != nil {
-			return
-		}
+		old.Abandon()
 	}
 }
 
 // renew writes the lease anew, in a transaction of its own.
 func (s *session) renew(ctx context.Context) error {
 	return s.t.write(ctx, func(w *writer) error {
-		if s.untilRenewal() > 0 {
+		if s.Due() > 0 {
 			return nil // a transaction of the session was faster
 		}
 		return s.renewIn(w, s.epoch.Load())
@@ -152,9 +126,7 @@ func (s *session) renewIn(w *writer, epoch int64) error {
 	if !mine {
 		return fenced(s.claim.Loop)
 	}
-	s.mu.Lock()
-	s.renewed = now
-	s.mu.Unlock()
+	s.Renewed(now)
 	return nil
 }
 
@@ -164,53 +136,25 @@ func (s *session) check(w *writer, epoch int64) error {
 	err := w.query("SELECT 1 FROM _tailrace_loops WHERE loop = ? AND epoch = ?",
 		func(*sqlite3.Stmt) error { mine = true; return nil }, s.claim.Loop, epoch)
 	if err == nil && !mine {
-		s.lose()
+		s.Lose()
 		err = fenced(s.claim.Loop)
 	}
 	return err
 }
 
-// untilRenewal is a third of the lease's life after it was last written.
-func (s *session) untilRenewal() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.claim.TTL/3 - time.Since(s.renewed)
-}
-
-func (s *session) expired() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.Since(s.renewed) >= s.claim.TTL
-}
-
 // Release gives the lease back.
 func (s *session) Release(ctx context.Context) error {
-	s.stop()
-	<-s.done
+	s.Stop()
 	s.t.mu.Lock()
 	if s.t.sessions[s.claim.Loop] == s {
 		delete(s.t.sessions, s.claim.Loop)
 	}
 	s.t.mu.Unlock()
-	select {
-	case <-s.lost:
+	if !s.Held() {
 		return nil
-	default:
 	}
-	defer s.lose()
+	defer s.Lose()
 	return s.t.write(ctx, func(w *writer) error {
 		return w.exec("UPDATE _tailrace_loops SET holder = '', expires = 0 WHERE loop = ? AND epoch = ?", s.claim.Loop, s.epoch.Load())
 	})
-}
-
-// wait returns after d, or when ctx is done.
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(max(d, 0))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

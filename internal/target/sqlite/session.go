@@ -4,35 +4,25 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/pkg/errors"
 
+	"github.com/tailrace-cdc/tailrace/internal/target/lease"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
 // A session is a loop's hold on the file: its epoch, and a lease that it keeps alive.
 type session struct {
+	*lease.Keeper
 	t     *Target
 	claim logical.Claim
 	epoch atomic.Int64
 
-	lost     chan struct{}
-	loseOnce sync.Once
-	stop     context.CancelFunc // ends the renewer
-	done     chan struct{}      // closed when the renewer has ended
-
 	mu      sync.Mutex
-	renewed time.Time // when the lease was last written; it lives for claim.TTL from then
-	writing int       // transactions of the session that hold the writer
+	writing int // transactions of the session that hold the writer
 }
 
 var _ logical.Session = (*session)(nil)
-
-// Lost is closed when the lease is no longer held.
-func (s *session) Lost() <-chan struct{} { return s.lost }
-
-func (s *session) lose() { s.loseOnce.Do(func() { close(s.lost) }) }
 
 // Prepare makes tables and columns for relations that have not been seen. While a transaction of
 // the session holds the writer it leaves that to Apply, which does it within the transaction.

@@ -14,7 +14,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // open returns a target on a new file.
-func open(t *testing.T, cfg Config) *Target {
+func open(t testing.TB, cfg Config) *Target {
 	t.Helper()
 	if cfg.Path == "" {
 		cfg.Path = filepath.Join(t.TempDir(), "target.db")

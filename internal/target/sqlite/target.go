@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,15 +54,27 @@ func (t *Target) Traits() logical.Traits {
 	return logical.Traits{Transactional: true, MaxParallel: 1}
 }
 
-// Close waits for the transaction that is open, if any, and closes the file.
+// Close waits for the transaction that is open, if any, and closes the file. Sessions that were not
+// released lose their leases, which then run out.
 func (t *Target) Close() error {
 	var err error
 	t.once.Do(func() {
 		close(t.closed)
+		for _, s := range t.held() {
+			s.Stop()
+			s.Lose()
+		}
 		w := <-t.slot
 		err = w.close()
 	})
 	return err
+}
+
+// held lists the sessions that have not been released.
+func (t *Target) held() []*session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Values(t.sessions))
 }
 
 // acquire takes the right to write, and makes sure that the connection is there.

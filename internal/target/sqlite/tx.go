@@ -38,7 +38,7 @@ func (x *tx) SetAside(ctx context.Context, letters []logical.DeadLetter) error {
 // Commit ends the transaction. A lease that is due is renewed in it, which costs nothing.
 func (x *tx) Commit(ctx context.Context) error {
 	err := x.do(ctx, func(w *writer) error {
-		if x.s.untilRenewal() <= 0 {
+		if x.s.Due() <= 0 {
 			if err := x.s.renewIn(w, x.epoch); err != nil {
 				return err
 			}
@@ -67,9 +67,10 @@ func (x *tx) do(ctx context.Context, part func(w *writer) error) error {
 	if x.err == nil {
 		x.w.db.SetInterrupt(ctx)
 		x.err = part(x.w)
-		if x.w.db != nil {
-			x.w.db.SetInterrupt(context.Background())
-		}
+		x.w.db.SetInterrupt(context.Background())
+	}
+	if x.err != nil {
+		x.free(true) // nobody has to wait for the caller's Rollback
 	}
 	return x.err
 }
@@ -94,12 +95,16 @@ func (x *tx) start(ctx context.Context) error {
 	return x.s.check(w, x.epoch)
 }
 
-// end gives the writer back, once.
+// end ends the transaction, once.
 func (x *tx) end(rollback bool) {
-	if x.ended {
-		return
+	if !x.ended {
+		x.ended = true
+		x.free(rollback)
 	}
-	x.ended = true
+}
+
+// free gives the writer back.
+func (x *tx) free(rollback bool) {
 	if x.w == nil {
 		return
 	}

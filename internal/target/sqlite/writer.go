@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/internal/target/lease"
 )
 
 // A writer is the one connection that writes, and what is known about the file through it. Whoever
@@ -71,8 +74,10 @@ func (w *writer) open(ctx context.Context) error {
 
 // pragmas sets how the file is written, and insists on what DURABLE THERE rests on.
 func (w *writer) pragmas() error {
+	if err := w.enterWAL(); err != nil {
+		return err
+	}
 	for _, p := range []string{
-		"PRAGMA journal_mode=WAL",
 		"PRAGMA synchronous=FULL",
 		fmt.Sprintf("PRAGMA cache_size=-%d", w.cfg.CacheBytes>>10),
 		fmt.Sprintf("PRAGMA wal_autocheckpoint=%d", w.cfg.CheckpointPages),
@@ -101,6 +106,21 @@ func (w *writer) pragmas() error {
 	w.cfg.Logger.Info("sqlite: target opened", "path", w.cfg.Path, "journal_mode", mode, "synchronous", "FULL",
 		"cache_bytes", w.cfg.CacheBytes, "wal_autocheckpoint", w.cfg.CheckpointPages)
 	return nil
+}
+
+// enterWAL switches a new file to WAL mode. SQLite does not wait for the lock that this takes, and
+// somebody else may be doing the same.
+func (w *writer) enterWAL() error {
+	deadline := time.Now().Add(w.cfg.BusyTimeout)
+	for {
+		err := w.db.Exec("PRAGMA journal_mode=WAL")
+		if err == nil || !errors.Is(err, sqlite3.BUSY) || time.Now().After(deadline) {
+			return w.classify(err, "PRAGMA journal_mode=WAL")
+		}
+		if err := lease.Wait(w.db.GetInterrupt(), 5*time.Millisecond); err != nil {
+			return errors.Wrap(err, "sqlite: waiting for the file's lock")
+		}
+	}
 }
 
 // close closes the connection; a later ready opens it again.

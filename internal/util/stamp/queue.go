@@ -104,16 +104,25 @@ func (q *Queue) End() bool {
 // Done counts n mutations of a transaction as landed. It reports whether the consistent point has
 // advanced.
 func (q *Queue) Done(id ID, n int) bool {
-	i := int32(uint32(id))
-	if int(i) >= len(q.entries) || q.entries[i].gen != uint32(id>>32) {
-		panic(fmt.Sprintf("stamp: Done for transaction %#x, which is not under way", uint64(id)))
-	}
+	i := q.find(id)
 	e := &q.entries[i]
 	if n < 0 || n > e.outstanding {
 		panic(fmt.Sprintf("stamp: Done(%d) with %d outstanding at %v", n, e.outstanding, e.stamp))
 	}
 	e.outstanding -= n
 	return q.settle(i)
+}
+
+// Stamp returns the stamp of a transaction that is under way.
+func (q *Queue) Stamp(id ID) logical.Stamp { return q.entries[q.find(id)].stamp }
+
+// find returns the entry of a transaction that is under way.
+func (q *Queue) find(id ID) int32 {
+	i := int32(uint32(id))
+	if int(i) >= len(q.entries) || q.entries[i].gen != uint32(id>>32) {
+		panic(fmt.Sprintf("stamp: transaction %#x is not under way", uint64(id)))
+	}
+	return i
 }
 
 // settle restores what holds between calls after entry i may have finished: no two neighbours are

@@ -125,6 +125,10 @@ func agree(t *testing.T, q *Queue, all []tx) bool {
 	for i := range all {
 		switch {
 		case !all[i].finished():
+			if s := q.Stamp(all[i].id); s != logical.Stamp(all[i].stamp) {
+				t.Errorf("stamp %v, want %v", s, all[i].stamp)
+				return false
+			}
 			if unfinished++; unfinished == 1 {
 				oldest = all[i].stamp
 			}

@@ -1,0 +1,123 @@
+package queue
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tailrace-cdc/tailrace/internal/queue/disk/simdisk"
+)
+
+// TestAckedSurvivesPowerLoss cuts the power before every single operation that
+// changes the disk, in long random runs of several lives, and opens what is left.
+func TestAckedSurvivesPowerLoss(t *testing.T) {
+	t.Parallel()
+	runs := 12
+	points := 0
+	for _, kind := range []struct {
+		name   string
+		mode   SyncMode
+		drops  bool
+		faults bool
+	}{
+		{"Always", SyncAlways, false, false},
+		{"AlwaysWithFaults", SyncAlways, false, true},
+		{"AlwaysWithDrops", SyncAlways, true, true},
+		{"Interval", SyncInterval, false, false},
+		{"IntervalWithFaults", SyncInterval, true, true},
+		{"Never", SyncNever, true, true},
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			seeds(t, count(runs, 100), func(t *testing.T, seed uint64) {
+				points += powerLossRun(t, seed, kind.mode, kind.drops, kind.faults)
+			})
+		})
+	}
+	t.Logf("%d crash points", points)
+	if *seedFlag == 0 && !t.Failed() {
+		require.GreaterOrEqual(t, points, 10_000)
+	}
+}
+
+func powerLossRun(t *testing.T, seed uint64, mode SyncMode, drops, faults bool) int {
+	w := newWorld(t, seed)
+	w.cfg.Sync, w.drops, w.lossy = mode, drops, mode != SyncAlways
+	points := 0
+	crashSeed := seed << 16
+	hook := func(simdisk.Op) {
+		points++
+		crashSeed++
+		image := w.disk.Crash(crashSeed)
+		if points%8 == 0 {
+			w.verifyNested(image, crashSeed)
+			return
+		}
+		w.verify(image)
+	}
+	arm := func() {
+		w.disk.OnChange = hook
+		if faults {
+			w.disk.OnFault = w.randomFault
+		}
+	}
+	require.NoError(t, w.open())
+	arm()
+	for life := range 3 {
+		for range 40 {
+			w.step()
+		}
+		if life == 2 {
+			break
+		}
+		crashSeed++
+		after := w.disk.Crash(crashSeed)
+		w.disk.OnChange, w.disk.OnFault = nil, nil
+		_ = w.r.Close()
+		_ = w.q.Close() // of the old disk; nobody looks at it any more
+		w.crashed(after)
+		arm()
+	}
+	w.disk.OnChange, w.disk.OnFault = nil, nil
+	_ = w.r.Close()
+	_ = w.q.Close()
+	return points
+}
+
+// verifyNested cuts the power a second time, in the middle of the recovery.
+func (w *world) verifyNested(image *simdisk.Disk, seed uint64) {
+	var images []*simdisk.Disk
+	image.OnChange = func(simdisk.Op) {
+		if len(images) < 12 {
+			seed++
+			images = append(images, image.Crash(seed*31))
+		}
+	}
+	cfg := w.cfg
+	cfg.FS = image
+	q, err := Open(cfg)
+	require.NoError(w.t, err)
+	require.NoError(w.t, q.Close())
+	image.OnChange = nil
+	for _, i := range images {
+		w.verify(i)
+	}
+	w.verify(image)
+}
+
+// randomFault makes one operation in about thirty fail, before or after it took
+// effect.
+func (w *world) randomFault(op simdisk.Op) *simdisk.Fault {
+	switch op.Kind {
+	case "list", "lock", "mkdir", "free", "size":
+		return nil
+	}
+	if w.rng.IntN(30) != 0 {
+		return nil
+	}
+	f := &simdisk.Fault{Err: syscall.EIO, After: w.rng.IntN(3) == 0}
+	if op.Kind == "write" {
+		f.Part, f.Err = w.rng.IntN(op.Len+1), syscall.ENOSPC
+	}
+	return f
+}

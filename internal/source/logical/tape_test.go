@@ -1,0 +1,137 @@
+package logical
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/logical"
+)
+
+// at is the stamp of the n-th transaction of a tape, counted from 1.
+type at struct {
+	N int `json:"n"`
+}
+
+func (s at) Compare(other logical.Stamp) int { return cmp.Compare(s.N, other.(at).N) }
+
+// tape is a source that replays transactions. It is safe for one loop at a time.
+type tape struct {
+	txs  [][]logical.Mutation
+	when func(n int) time.Time // commit times; nil means that they are not known
+	// fail is asked before each message, and before each transaction is processed.
+	fail func(site string) error
+	// batch is how many mutations one OnData carries.
+	batch int
+
+	acked at
+}
+
+func (d *tape) ZeroStamp() logical.Stamp { return at{} }
+
+func (d *tape) DecodeStamp(stored []byte) (logical.Stamp, error) {
+	var s at
+	err := json.Unmarshal(stored, &s)
+	return s, err
+}
+
+func (d *tape) ReadInto(ctx context.Context, from logical.Stamp, out logical.Outbox) error {
+	for n := from.(at).N + 1; n <= len(d.txs); n++ {
+		if err := d.failure("read"); err != nil {
+			return err
+		}
+		if err := out.Send(ctx, logical.Message{Body: n, Size: 64}); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func (d *tape) Process(ctx context.Context, in logical.Inbox, events logical.Events) error {
+	for {
+		msg, err := in.Receive(ctx)
+		if err != nil {
+			return err
+		}
+		if msg.Rollback {
+			if err := events.OnRollback(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := d.failure("process"); err != nil {
+			return err
+		}
+		if err := d.play(ctx, msg.Body.(int), events); err != nil {
+			return err
+		}
+	}
+}
+
+func (d *tape) play(ctx context.Context, n int, events logical.Events) error {
+	if err := events.OnBegin(ctx, at{n}); err != nil {
+		return err
+	}
+	for muts := d.txs[n-1]; len(muts) > 0; {
+		k := min(max(d.batch, 1), len(muts))
+		if err := events.OnData(ctx, muts[:k]); err != nil {
+			return err
+		}
+		muts = muts[k:]
+	}
+	return events.OnCommit(ctx)
+}
+
+func (d *tape) failure(site string) error {
+	if d.fail == nil {
+		return nil
+	}
+	return errors.WithMessage(d.fail(site), site) // nil stays nil
+}
+
+// Acknowledge implements logical.Acknowledger.
+func (d *tape) Acknowledge(_ context.Context, stamp logical.Stamp) error {
+	d.acked = stamp.(at)
+	return nil
+}
+
+// OldestPending implements logical.Stalenesser.
+func (d *tape) OldestPending(after logical.Stamp) (time.Time, bool) {
+	n := after.(at).N + 1
+	if d.when == nil || n > len(d.txs) {
+		return time.Time{}, d.when != nil
+	}
+	return d.when(n), true
+}
+
+// accounts is the relation that histories write to.
+var accounts = &logical.Relation{Name: "accounts", Columns: []logical.Column{
+	{Name: "id", Kind: logical.KindInt64, Key: true}, {Name: "v", Kind: logical.KindText},
+}}
+
+// history makes random transactions: many small ones, empty ones, a few large ones, on few keys.
+func history(random *rand.Rand, n int) [][]logical.Mutation {
+	txs := make([][]logical.Mutation, n)
+	for i := range txs {
+		size := random.IntN(4)
+		if random.IntN(30) == 0 {
+			size = 40 + random.IntN(100)
+		}
+		for j := range size {
+			m := logical.Mutation{Op: logical.OpUpsert, Relation: accounts, Values: []logical.Value{
+				logical.Int64(random.Int64N(10)), logical.Text(fmt.Sprintf("%d/%d", i+1, j)),
+			}}
+			if random.IntN(5) == 0 {
+				m.Op, m.Values[1] = logical.OpDelete, logical.Value{}
+			}
+			txs[i] = append(txs[i], m)
+		}
+	}
+	return txs
+}

@@ -1,0 +1,220 @@
+package fan
+
+import (
+	"context"
+	"sync"
+
+	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/internal/util/stamp"
+	"github.com/tailrace-cdc/tailrace/logical"
+)
+
+// errStopped is what a worker returns that was told to stop.
+var errStopped = errors.New("fan: stopped")
+
+// ErrClosed is what calls return after Close.
+var ErrClosed = errors.New("fan: closed")
+
+// A Fan applies mutations over several target transactions at once.
+type Fan struct {
+	cfg    Config
+	unions *Unions
+	spaces sync.Pool // of *workspace
+	blocks sync.Pool // of *block
+	feed   feed      // belongs to the goroutine of the source
+
+	mu       sync.Mutex
+	changed  chan struct{} // closed and forgotten when something changed that somebody waits for
+	ctx      context.Context
+	cancel   context.CancelCauseFunc // ends the calls that are under way
+	waits    context.Context
+	endWaits context.CancelFunc // ends the delays before a next try
+	progress stamp.Queue
+	tx       stamp.ID // the open transaction, if there is one
+	fresh    bool     // it has no mutations yet
+	shards   []shard
+	left     int   // mutations that have not landed
+	held     int64 // bytes of the budget that they hold
+	seq      uint64
+	workers  int    // goroutines
+	blocked  []rest // batches that wait for a drain because they violate a constraint
+	drained  bool   // the drain has happened, and somebody applies what was blocked
+	feeding  bool   // the source waits for us
+	stopping bool   // batches that are not in flight stay where they are
+	closed   bool
+	unclean  bool // an Abort was begun and has not fenced
+	err      error
+}
+
+// A rest is what a shard could not apply.
+type rest struct {
+	shard *shard
+	items []item
+}
+
+// New returns a Fan. Nothing runs before the first mutation.
+func New(cfg Config) *Fan {
+	f := &Fan{cfg: cfg.withDefaults(), unions: NewUnions()}
+	f.shards = make([]shard, f.cfg.Shards)
+	for i := range f.shards {
+		f.shards[i].number = i
+	}
+	f.spaces.New = func() any { return newWorkspace(f.unions) }
+	f.blocks.New = newBlock
+	f.progress.Reset(cfg.Point)
+	f.start()
+	return f
+}
+
+// start makes the contexts that workers run under. Callers hold mu, or are the only ones.
+func (f *Fan) start() {
+	f.ctx, f.cancel = context.WithCancelCause(context.Background())
+	f.waits, f.endWaits = context.WithCancel(f.ctx)
+}
+
+// Begin opens the source transaction with the given stamp, which must be after the one before. It
+// waits while a batch is held up that needs everything else to have landed.
+func (f *Fan) Begin(ctx context.Context, stamp logical.Stamp) error {
+	err := f.until(ctx, func() bool { return len(f.blocked) == 0 && !f.drained })
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.usable(); err != nil {
+		return err
+	}
+	f.tx, err = f.progress.Begin(stamp)
+	f.fresh = true
+	return err
+}
+
+// Commit ends the open transaction. It does not wait for anything.
+func (f *Fan) Commit() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.usable(); err != nil {
+		return err
+	}
+	if !f.progress.Open() {
+		return errors.New("fan: commit without a transaction")
+	}
+	if f.progress.End() {
+		f.advanced()
+	}
+	f.resolveIfDue()
+	return nil
+}
+
+// Drain waits until everything that was given to Data has landed (DRAIN). If no transaction is open,
+// the consistent point is then the stamp of the last one.
+func (f *Fan) Drain(ctx context.Context) error {
+	return f.until(ctx, func() bool { return f.left == 0 })
+}
+
+// until waits for a condition, as the goroutine of the source: what is held up by a constraint need
+// not wait for more from it.
+func (f *Fan) until(ctx context.Context, done func() bool) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for {
+		if err := f.usable(); err != nil {
+			return err
+		}
+		if done() {
+			return nil
+		}
+		f.feeding = true
+		f.resolveIfDue()
+		err := f.wait(ctx)
+		f.feeding = false
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// usable reports why the fan cannot be used. Callers hold mu.
+func (f *Fan) usable() error {
+	switch {
+	case f.err != nil:
+		return f.err
+	case f.closed:
+		return ErrClosed
+	case f.unclean:
+		return errors.New("fan: an abort did not come to its end")
+	}
+	return nil
+}
+
+// wait releases mu until something has changed. Callers hold mu.
+func (f *Fan) wait(ctx context.Context) error {
+	if f.changed == nil {
+		f.changed = make(chan struct{})
+	}
+	changed := f.changed
+	f.mu.Unlock()
+	defer f.mu.Lock()
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return errors.WithStack(context.Cause(ctx))
+	}
+}
+
+// broadcast wakes whoever waits. Callers hold mu.
+func (f *Fan) broadcast() {
+	if f.changed != nil {
+		close(f.changed)
+		f.changed = nil
+	}
+}
+
+// advanced tells that the consistent point has advanced. Callers hold mu.
+func (f *Fan) advanced() {
+	if point, ok := f.progress.Point(); ok && f.cfg.OnPoint != nil {
+		f.cfg.OnPoint(point)
+	}
+}
+
+// Point returns the consistent point, or false if there is none yet.
+func (f *Fan) Point() (logical.Stamp, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.progress.Point()
+}
+
+// Oldest returns the stamp of the oldest transaction that has not landed, or false if there is none.
+func (f *Fan) Oldest() (logical.Stamp, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.progress.Oldest()
+}
+
+// Err returns why the fan has failed, or nil.
+func (f *Fan) Err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
+// InFlight returns how many mutations have not landed, and how many bytes of the budget they hold.
+func (f *Fan) InFlight() (mutations int, bytes int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.left, f.held
+}
+
+// Kick lets batches that wait for their next try be tried now, except where the target asked to be
+// left alone.
+func (f *Fan) Kick() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.shards {
+		if r := f.shards[i].retry; r != nil {
+			r.Kick()
+		}
+	}
+}
