@@ -175,7 +175,7 @@ func (n *Normalizer) fill(r io.Reader) error {
 		if n.opt.MaxBytes > 0 && n.read > n.opt.MaxBytes {
 			return errors.Wrapf(ErrTooLarge, "more than %d bytes", n.opt.MaxBytes)
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			n.eof = true
 			return nil
 		}

@@ -68,8 +68,16 @@ func TestSeriesHashDoesNotDependOnTheOrder(t *testing.T) {
 func TestSeriesHashTellsTagSetsApart(t *testing.T) {
 	t.Parallel()
 	sets := [][]Tag{
-		nil, {{"a", "b"}}, {{"ab", ""}}, {{"", "ab"}}, {{"a", "bc"}}, {{"ab", "c"}},
-		{{"a", "1"}, {"b", "2"}}, {{"a", "2"}, {"b", "1"}}, {{"a", "1,b=2"}}, {{"a", "1"}, {"b", "2"}, {"c", "3"}},
+		nil,
+		{{"a", "b"}},
+		{{"ab", ""}},
+		{{"", "ab"}},
+		{{"a", "bc"}},
+		{{"ab", "c"}},
+		{{"a", "1"}, {"b", "2"}},
+		{{"a", "2"}, {"b", "1"}},
+		{{"a", "1,b=2"}},
+		{{"a", "1"}, {"b", "2"}, {"c", "3"}},
 	}
 	seen := map[[16]byte]int{}
 	for i, s := range sets {

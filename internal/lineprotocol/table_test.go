@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pkg/errors"
+
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -128,8 +130,8 @@ func TestTableOfEdgeCases(t *testing.T) {
 				}
 				return
 			}
-			bad, ok := err.(*ParseError)
-			if !ok || len(bad.Lines) == 0 || bad.Lines[0].Line != c.bad || bad.Lines[0].Reason != c.why.String() {
+			bad := new(ParseError)
+			if !errors.As(err, &bad) || len(bad.Lines) == 0 || bad.Lines[0].Line != c.bad || bad.Lines[0].Reason != c.why.String() {
 				t.Errorf("got %.300q, %v\nwant line %d: %s", got, err, c.bad, c.why)
 			}
 		})
@@ -150,7 +152,7 @@ func TestTableHoldsWhereverReadsEnd(t *testing.T) {
 			if c.bad == 0 && (err != nil || got != c.want) {
 				t.Errorf("%s, buffer of %d: got %q, %v", c.name, size, got, err)
 			}
-			if bad, ok := err.(*ParseError); c.bad != 0 && (!ok || bad.Lines[0].Line != c.bad || bad.Lines[0].Reason != c.why.String()) {
+			if bad := new(ParseError); c.bad != 0 && (!errors.As(err, &bad) || bad.Lines[0].Line != c.bad || bad.Lines[0].Reason != c.why.String()) {
 				t.Errorf("%s, buffer of %d: got %v, want line %d: %s", c.name, size, err, c.bad, c.why)
 			}
 		}
@@ -163,17 +165,29 @@ func TestValuesAreWhatInfluxDBStores(t *testing.T) {
 		in   string
 		want logical.Value
 	}{
-		{`1.`, logical.Float64(1)}, {`.5`, logical.Float64(.5)}, {`-.5`, logical.Float64(-.5)},
-		{`1e308`, logical.Float64(1e308)}, {`1e-400`, logical.Float64(0)}, {`-0`, logical.Float64(math.Copysign(0, -1))},
-		{`0.1`, logical.Float64(.1)}, {`123456789012345.6789`, logical.Float64(123456789012345.6789)},
-		{`0.30000000000000004`, logical.Float64(0.30000000000000004)}, {`999999999999999`, logical.Float64(999999999999999)},
-		{`007i`, logical.Int64(7)}, {`-9223372036854775808i`, logical.Int64(math.MinInt64)},
+		{`1.`, logical.Float64(1)},
+		{`.5`, logical.Float64(.5)},
+		{`-.5`, logical.Float64(-.5)},
+		{`1e308`, logical.Float64(1e308)},
+		{`1e-400`, logical.Float64(0)},
+		{`-0`, logical.Float64(math.Copysign(0, -1))},
+		{`0.1`, logical.Float64(.1)},
+		{`123456789012345.6789`, logical.Float64(123456789012345.6789)},
+		{`0.30000000000000004`, logical.Float64(0.30000000000000004)},
+		{`999999999999999`, logical.Float64(999999999999999)},
+		{`007i`, logical.Int64(7)},
+		{`-9223372036854775808i`, logical.Int64(math.MinInt64)},
 		{`00000000000000000000000000005i`, logical.Int64(5)},
-		{`9223372036854775807i`, logical.Int64(math.MaxInt64)}, {`18446744073709551615u`, logical.Uint64(math.MaxUint64)},
-		{`T`, logical.Bool(true)}, {`False`, logical.Bool(false)},
-		{`""`, logical.Text("")}, {`"a, b=c\"d\\e"`, logical.Text(`a, b=c"d\e`)},
-		{`"\n\t\r\d\,"`, logical.Text(`\n\t\r\d\,`)}, {"\"a\nb\"", logical.Text("a\nb")},
-		{`"\\\""`, logical.Text(`\"`)}, {`"\\\\"`, logical.Text(`\\`)},
+		{`9223372036854775807i`, logical.Int64(math.MaxInt64)},
+		{`18446744073709551615u`, logical.Uint64(math.MaxUint64)},
+		{`T`, logical.Bool(true)},
+		{`False`, logical.Bool(false)},
+		{`""`, logical.Text("")},
+		{`"a, b=c\"d\\e"`, logical.Text(`a, b=c"d\e`)},
+		{`"\n\t\r\d\,"`, logical.Text(`\n\t\r\d\,`)},
+		{"\"a\nb\"", logical.Text("a\nb")},
+		{`"\\\""`, logical.Text(`\"`)},
+		{`"\\\\"`, logical.Text(`\\`)},
 	} {
 		m := decode(t, "m v="+c.in+" 5\n")
 		if got := column(m[0], logical.RoleField, "v"); len(m) != 1 || !sameValue(got, c.want) {

@@ -46,34 +46,26 @@ func (b *body) Read(p []byte) (int, error) {
 	if err != nil {
 		// The server reads on in the background, to notice when the client goes away.
 		_ = b.conn.SetReadDeadline(time.Time{})
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			b.err = err
 		}
 	}
 	return n, err
 }
 
-// problem says what is wrong with a body of which reading failed with err.
-func (b *body) problem(err error, zipped bool) *problem {
-	switch {
-	case errors.Is(err, lineprotocol.ErrTooLarge):
-		p := problemf(http.StatusRequestEntityTooLarge,
-			"request body too large: more than %d bytes (after decompression); send it in parts", b.cfg.MaxBodySize)
-		p.hangUp = true
-		return p
-	case errors.Is(b.err, os.ErrDeadlineExceeded):
-		p := problemf(http.StatusRequestTimeout, "the body came too slowly: at most %s without data, and at least %d bytes per second",
+// pause leaves the time since then out of the account of the client's speed: it was we who did not
+// read.
+func (b *body) pause(since time.Time) { b.start = b.start.Add(time.Since(since)) }
+
+// problem says why reading from the network failed.
+func (b *body) problem() *problem {
+	p := problemf(http.StatusBadRequest, "the body ended too early, or its chunks are malformed: nothing was kept")
+	if errors.Is(b.err, os.ErrDeadlineExceeded) {
+		p = problemf(http.StatusRequestTimeout, "the body came too slowly: at most %s without data, and at least %d bytes per second",
 			b.cfg.BodyTimeout, b.cfg.BodyMinRate)
-		p.hangUp = true
-		return p
-	case b.err != nil:
-		p := problemf(http.StatusBadRequest, "the body ended too early, or its chunks are malformed: nothing was kept")
-		p.hangUp = true
-		return p
-	case zipped:
-		return problemf(http.StatusBadRequest, "the body is not valid gzip: %v", errors.Cause(err))
 	}
-	return problemf(http.StatusInternalServerError, "the body could not be read: %v", err)
+	p.hangUp = true
+	return p
 }
 
 // encoding reports whether the body is compressed with gzip.
@@ -97,17 +89,13 @@ func (c *Config) rawLimit(zipped bool) int64 {
 	return c.MaxBodySize
 }
 
-// expected returns how much memory the body will need, by what its header tells.
-func (c *Config) expected(r *http.Request, zipped bool) int64 {
-	const buffers, ratio = 32 << 10, 4
-	switch n := r.ContentLength; {
-	case n < 0:
-		return 8 * buffers
-	case zipped:
-		return min(n*ratio, c.MaxBodySize) + buffers
-	default:
-		return n + buffers
+// expected returns how much memory a body takes at first.
+func (c *Config) expected(r *http.Request) int64 {
+	const usual = 256 << 10
+	if n := r.ContentLength; n >= 0 {
+		return min(n+minLease, usual)
 	}
+	return minLease
 }
 
 // A workspace is what reading a body needs. Its buffers are used again.
@@ -126,7 +114,7 @@ func (ws *workspace) unzip(zipped bool) (io.Reader, error) {
 		return &ws.body, nil
 	}
 	if err := ws.zip.Reset(&ws.body); err != nil {
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
 		return nil, err

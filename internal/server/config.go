@@ -13,7 +13,8 @@ type Config struct {
 	// MaxBodySize is the most that the body of a write may have, in bytes after decompression.
 	// Default: 25 MiB.
 	MaxBodySize int64
-	// BodyMemory bounds the buffers of all writes that are under way, in bytes. A request whose body
+	// BodyMemory bounds the buffers of all writes that are under way, in bytes; twice MaxBodySize of it
+	// (at most half) is for one of them at a time, so that they cannot all wait for each other. A request whose body
 	// would need more than all of it is refused like one that is too large: points without a timestamp
 	// grow when they get one, the shortest ones about fivefold. Default: 256 MiB, or ten times
 	// MaxBodySize if that is more.

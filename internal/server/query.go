@@ -69,6 +69,7 @@ func (s *Server) queryParams(w http.ResponseWriter, r *http.Request) (url.Values
 
 type noClose struct{}
 
+// Close implements io.Closer; the server closes the body itself.
 func (noClose) Close() error { return nil }
 
 type result struct {

@@ -54,7 +54,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	s := &Server{cfg: cfg, deps: deps, started: time.Now(), budget: newBudget(cfg.BodyMemory, cfg.BodyWait)}
+	s := &Server{cfg: cfg, deps: deps, started: time.Now(), budget: newBudget(cfg.BodyMemory, 2*cfg.MaxBodySize, cfg.BodyWait)}
 	s.workspaces.New = func() any { return new(workspace) }
 	s.refusals = newRefusalLog(deps.Log)
 	var err error

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/pkg/errors"
 
@@ -94,23 +95,27 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, who Principal, bu
 	if p != nil {
 		return p
 	}
-	ws := s.workspaces.Get().(*workspace)
-	defer s.release(ws)
-	ws.body.reset(w, r, &s.cfg, s.cfg.rawLimit(zipped))
-	if r.ContentLength > ws.body.limit {
-		return ws.body.problem(lineprotocol.ErrTooLarge, zipped)
+	limit := s.cfg.rawLimit(zipped)
+	if r.ContentLength > limit {
+		return s.tooLarge()
 	}
-	memory, err := s.budget.lease(r.Context(), s.cfg.expected(r, zipped))
+	memory, err := s.budget.lease(r.Context(), s.cfg.expected(r))
 	if err != nil {
 		return s.memoryProblem(err)
 	}
 	defer memory.release()
-	opt.Now, opt.MaxBytes, opt.Reserve = s.deps.Now(), s.cfg.MaxBodySize, memory.reserve
+	ws := s.workspaces.Get().(*workspace)
+	defer s.release(ws)
+	ws.body.reset(w, r, &s.cfg, limit)
+	opt.Now, opt.MaxBytes = s.deps.Now(), s.cfg.MaxBodySize
+	opt.Reserve = func(bytes int) error {
+		defer ws.body.pause(time.Now())
+		return memory.reserve(bytes)
+	}
 	res, p := s.read(ws, zipped, opt)
 	if p != nil {
 		return p
 	}
-	memory.trim()
 	if err := s.keep(r.Context(), bucket, res); err != nil {
 		return s.intakeProblem(err)
 	}
@@ -126,14 +131,15 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, who Principal, bu
 func (s *Server) read(ws *workspace, zipped bool, opt lineprotocol.Options) (lineprotocol.Result, *problem) {
 	content, err := ws.unzip(zipped)
 	if err != nil {
-		return lineprotocol.Result{}, ws.body.problem(err, zipped)
+		return lineprotocol.Result{}, s.bodyProblem(ws, err)
 	}
 	res, err := ws.norm.Normalize(content, opt)
 	if err == nil {
 		s.metrics.bytesRead.Add(float64(res.BytesRead))
 		return res, nil
 	}
-	if bad, ok := errors.Cause(err).(*lineprotocol.ParseError); ok {
+	var bad *lineprotocol.ParseError
+	if errors.As(err, &bad) {
 		s.metrics.pointsRefused.Add(float64(bad.Refused))
 		p := problemf(http.StatusBadRequest, "%s", bad.Error())
 		p.line = bad.Lines[0].Line
@@ -142,7 +148,25 @@ func (s *Server) read(ws *workspace, zipped bool, opt lineprotocol.Options) (lin
 	if errors.Is(err, errNoMemory) || errors.Is(err, errTooMuch) {
 		return res, s.memoryProblem(err)
 	}
-	return res, ws.body.problem(err, zipped)
+	return res, s.bodyProblem(ws, err)
+}
+
+// bodyProblem says what is wrong with a body of which reading failed with err.
+func (s *Server) bodyProblem(ws *workspace, err error) *problem {
+	if errors.Is(err, lineprotocol.ErrTooLarge) {
+		return s.tooLarge()
+	}
+	if ws.body.err != nil {
+		return ws.body.problem()
+	}
+	return problemf(http.StatusBadRequest, "the body is not valid gzip: %v", errors.Cause(err))
+}
+
+func (s *Server) tooLarge() *problem {
+	p := problemf(http.StatusRequestEntityTooLarge,
+		"request body too large: more than %d bytes (after decompression); send it in parts", s.cfg.MaxBodySize)
+	p.hangUp = true
+	return p
 }
 
 // keep gives the blocks to the Intake. The upload is complete: that the client goes away now does not
