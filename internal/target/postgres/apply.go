@@ -78,23 +78,24 @@ func (x *tx) segment(ctx context.Context, muts []logical.Mutation, from, to int)
 	if risky {
 		return x.guarded(ctx, muts, from, to)
 	}
-	return x.together(muts, from, to)
+	return x.together(ctx, muts, from, to)
 }
 
 // together adds the statements that apply mutations put together.
-func (x *tx) together(muts []logical.Mutation, from, to int) error {
+func (x *tx) together(ctx context.Context, muts []logical.Mutation, from, to int) error {
 	w := x.w
+	defer w.endBatches()
 	for i := from; i < to; i++ {
 		p := w.plans[i]
-		b := w.batch(p, len(muts))
-		if !b.add(i, &muts[i], p) {
-			w.finish(muts)
-			b = w.batch(p, len(muts))
-			b.add(i, &muts[i], p)
+		if w.batch(p, len(muts)).add(i, &muts[i], p) {
+			continue
 		}
+		if err := x.finish(ctx, muts); err != nil {
+			return err
+		}
+		w.batch(p, len(muts)).add(i, &muts[i], p)
 	}
-	w.finish(muts)
-	return nil
+	return x.finish(ctx, muts)
 }
 
 // batch returns the batch of a plan's table.
@@ -116,12 +117,15 @@ func (w *work) batch(p *plan, mutations int) *batch {
 	return b
 }
 
-// finish adds the statements of all batches.
-func (w *work) finish(muts []logical.Mutation) {
-	for _, t := range w.order {
-		w.batches[t].statements(w, muts)
+// finish adds the statements of all batches, or sends their rows if there are many.
+func (x *tx) finish(ctx context.Context, muts []logical.Mutation) error {
+	for _, t := range x.w.order {
+		if err := x.statements(ctx, x.w.batches[t], muts); err != nil {
+			return err
+		}
 	}
-	w.endBatches()
+	x.w.endBatches()
+	return nil
 }
 
 func (w *work) endBatches() {
@@ -138,33 +142,36 @@ func (w *work) endBatches() {
 // statements adds the statements of a batch. Their keys differ, so their order does not matter;
 // rows that go come before rows that come, in case a unique key other than the primary one passes
 // from one to the other.
-func (b *batch) statements(w *work, muts []logical.Mutation) {
+func (x *tx) statements(ctx context.Context, b *batch, muts []logical.Mutation) error {
 	b.sort()
+	w := x.w
 	first := w.plans[b.entries[0].last]
 	if !b.varied && !slices.ContainsFunc(b.entries, func(e entry) bool { return e.op != b.entries[0].op }) {
-		b.group(w, muts, b.entries)
-		return
+		return x.group(ctx, b, muts, b.entries)
 	}
 	if b.points && !b.nulls && first.fillable() &&
 		!slices.ContainsFunc(b.entries, func(e entry) bool { return e.op != logical.OpUpsert }) {
 		w.mask = union(b, b.entries, w.mask)
-		b.rows(w, muts, b.entries, verbFill, w.mask)
-		return
+		return x.rows(ctx, b, muts, b.entries, verbFill, w.mask)
 	}
 	// One statement for each set of columns and each operation.
 	slices.SortStableFunc(b.entries, func(x, y entry) int {
 		if x.op != y.op {
-			return int(rank(x.op)) - int(rank(y.op))
+			return rank(x.op) - rank(y.op)
 		}
 		return bytes.Compare(b.mask(&x), b.mask(&y))
 	})
 	from := 0
 	for i := 1; i <= len(b.entries); i++ {
-		if i == len(b.entries) || b.entries[i].op != b.entries[from].op || !bytes.Equal(b.mask(&b.entries[i]), b.mask(&b.entries[from])) {
-			b.group(w, muts, b.entries[from:i])
-			from = i
+		if i < len(b.entries) && b.entries[i].op == b.entries[from].op && bytes.Equal(b.mask(&b.entries[i]), b.mask(&b.entries[from])) {
+			continue
 		}
+		if err := x.group(ctx, b, muts, b.entries[from:i]); err != nil {
+			return err
+		}
+		from = i
 	}
+	return nil
 }
 
 // rank orders operations: what goes, what changes, what comes.
@@ -181,41 +188,47 @@ func rank(op logical.Op) int {
 }
 
 // group adds the statements for entries that do the same with the same columns.
-func (b *batch) group(w *work, muts []logical.Mutation, entries []entry) {
-	p := w.plans[entries[0].last]
+func (x *tx) group(ctx context.Context, b *batch, muts []logical.Mutation, entries []entry) error {
+	p := x.w.plans[entries[0].last]
 	mask := b.mask(&entries[0])
-	switch entries[0].op {
-	case logical.OpDelete:
-		b.rows(w, muts, entries, verbDelete, mask)
-	case logical.OpPatch:
-		b.rows(w, muts, entries, verbPatch, mask)
-	case logical.OpReplace:
-		b.rows(w, muts, entries, verbDelete, mask)
-		b.rows(w, muts, entries, verbInsert, mask)
-	default:
-		if p.table.lacks(mask) {
-			// An INSERT would fail on the column that is absent before it saw that the row is there.
-			b.rows(w, muts, entries, verbPatch, mask)
-			b.rows(w, muts, entries, verbAdd, mask)
-			return
-		}
-		b.rows(w, muts, entries, verbUpsert, mask)
+	verbs := []verb{verbUpsert}
+	switch op := entries[0].op; {
+	case op == logical.OpDelete:
+		verbs = []verb{verbDelete}
+	case op == logical.OpPatch:
+		verbs = []verb{verbPatch}
+	case op == logical.OpReplace:
+		verbs = []verb{verbDelete, verbInsert}
+	case p.table.lacks(mask):
+		// An INSERT would fail on the column that is absent before it saw that the row is there.
+		verbs = []verb{verbPatch, verbAdd}
 	}
+	for _, v := range verbs {
+		if err := x.rows(ctx, b, muts, entries, v, mask); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// rows adds one statement, or several if there are very many rows.
-func (b *batch) rows(w *work, muts []logical.Mutation, entries []entry, v verb, mask []byte) {
+// rows adds one statement, or several if there are very many rows. If they are many and probably
+// new, it copies them right away.
+func (x *tx) rows(ctx context.Context, b *batch, muts []logical.Mutation, entries []entry, v verb, mask []byte) error {
+	w := x.w
 	p := w.plans[entries[0].last]
 	g := p.groupSQL(v, mask)
 	if g.sql == "" {
-		return // nothing but the key is carried
+		return nil // nothing but the key is carried
+	}
+	if done, err := x.tryCopy(ctx, b, muts, entries, v, g); done || err != nil {
+		return err
 	}
 	for chunk := range slices.Chunk(entries, maxRows) {
-		s := statement{sql: g.sql, what: v.String() + " " + p.table.name.quoted(), table: p.table, params: make([]span, 0, len(g.columns))}
+		s := statement{sql: g.sql, what: v.String() + " " + p.table.quoted, table: p.table, params: w.spans(len(g.columns))}
 		if len(chunk) == 1 && b.prev[chunk[0].last] < 0 {
 			s.mutation, s.call = int(chunk[0].last)+1, w.call
 		}
-		for _, at := range g.columns {
+		for k, at := range g.columns {
 			from := len(w.arena)
 			w.arena = appendArrayHead(w.arena, wire(mask[at]-1), len(chunk))
 			nulls := false
@@ -227,10 +240,11 @@ func (b *batch) rows(w *work, muts []logical.Mutation, entries []entry, v verb, 
 			if nulls {
 				w.arena[from+7] = 1
 			}
-			s.params = append(s.params, span{from, len(w.arena)})
+			s.params[k] = span{from, len(w.arena)}
 		}
 		w.add(s)
 	}
+	return nil
 }
 
 // appendElement appends an entry's value of a column as an element of an array.

@@ -14,7 +14,7 @@ func (x *tx) barrier(muts []logical.Mutation, i int) {
 	p, m := x.w.plans[i], &muts[i]
 	if m.Op == logical.OpTruncate {
 		g := p.groupSQL(verbTruncate, nil)
-		x.w.add(statement{sql: g.sql, what: verbTruncate.String() + " " + p.table.name.quoted(), table: p.table, mutation: i + 1, call: x.calls})
+		x.w.add(statement{sql: g.sql, what: verbTruncate.String() + " " + p.table.quoted, table: p.table, mutation: i + 1, call: x.calls})
 		return
 	}
 	mask := make([]byte, len(p.sources))
@@ -46,7 +46,7 @@ func (x *tx) rekeyStep(p *plan, m *logical.Mutation, i int, v verb, mask []byte)
 	if g.sql == "" {
 		return
 	}
-	s := statement{sql: g.sql, what: v.String() + " " + p.table.name.quoted(), table: p.table, mutation: i + 1, call: x.calls}
+	s := statement{sql: g.sql, what: v.String() + " " + p.table.quoted, table: p.table, mutation: i + 1, call: x.calls}
 	element := func(at int, v logical.Value) {
 		from := len(w.arena)
 		w.arena = appendArrayHead(w.arena, p.sources[at].wire, 1)
@@ -85,19 +85,23 @@ func (p *plan) oldValue(m *logical.Mutation, at int) logical.Value {
 // their order, they are applied one by one, as they came.
 func (x *tx) guarded(ctx context.Context, muts []logical.Mutation, from, to int) error {
 	w := x.w
+	x.guard = true
+	defer func() { x.guard = false }()
 	w.add(statement{sql: "SAVEPOINT tailrace", what: "savepoint", guards: true})
-	if err := x.together(muts, from, to); err != nil {
-		return err
+	err := x.together(ctx, muts, from, to)
+	if err == nil {
+		w.add(statement{sql: "RELEASE SAVEPOINT tailrace", what: "savepoint"})
+		err = x.flush(ctx)
 	}
-	w.add(statement{sql: "RELEASE SAVEPOINT tailrace", what: "savepoint"})
-	err := x.flush(ctx)
 	var failed *guardedError
 	if err == nil || !errors.As(err, &failed) {
 		return err
 	}
+	x.guard = false
+	x.w.sent()
 	w.add(statement{sql: "ROLLBACK TO SAVEPOINT tailrace", what: "savepoint"})
 	for i := from; i < to; i++ {
-		if err := x.together(muts, i, i+1); err != nil {
+		if err := x.together(ctx, muts, i, i+1); err != nil {
 			return err
 		}
 		if w.size() >= deferBytes {

@@ -2,10 +2,10 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/pkg/errors"
@@ -78,6 +78,7 @@ func (c *catalog) share(t *table) *table {
 // A table is one that exists in the database.
 type table struct {
 	name    tableName
+	quoted  string // the name, for SQL
 	oid     uint32
 	ours    bool // made by Tailrace
 	columns []column
@@ -92,8 +93,10 @@ type table struct {
 
 	records map[string]record // of columns, if it is ours
 
-	sqls sync.Map     // groupKey → *groupSQL
-	copy atomic.Int32 // see copyState
+	columnNames string   // of all columns, each with a byte 1 behind it; see beforeCopy
+	columnTypes string   // the same with their types
+	sqls        sync.Map // verb, mask and key → *groupSQL
+	copies      copyState
 }
 
 type column struct {
@@ -134,7 +137,7 @@ type querier interface {
 
 // readTable reads a table from the system's catalog; nil if there is none of that name.
 func (t *Target) readTable(ctx context.Context, q querier, name tableName) (*table, error) {
-	tab := &table{name: name}
+	tab := &table{name: name, quoted: name.quoted()}
 	var kind string
 	var rowSecurity, hasRules bool
 	err := q.QueryRow(ctx, `SELECT c.oid, c.relkind::text, c.relrowsecurity, c.relhasrules,
@@ -163,7 +166,7 @@ WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p', 'v', 'm', 'f
 }
 
 func (t *Target) readColumns(ctx context.Context, q querier, tab *table) error {
-	rows, err := q.Query(ctx, `SELECT a.attname, CASE WHEN y.typtype = 'd' THEN y.typbasetype ELSE y.oid END,
+	rows, err := q.Query(ctx, `SELECT a.attname, a.atttypid, CASE WHEN y.typtype = 'd' THEN y.typbasetype ELSE y.oid END,
 	format_type(a.atttypid, NULL), a.atttypmod, a.attnotnull, a.atthasdef OR a.attidentity <> '', a.attgenerated <> '', a.attidentity = 'a',
 	coalesce(pg_get_expr(d.adbin, d.adrelid), ''), y.typtype = 'd', a.attcollation
 FROM pg_attribute AS a JOIN pg_type AS y ON y.oid = a.atttypid LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
@@ -177,8 +180,8 @@ WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`
 		var modifier int32
 		var def string
 		var domain bool
-		var collation uint32
-		if err := rows.Scan(&c.name, &c.typeOID, &c.typeName, &modifier, &c.notNull, &c.hasDefault, &c.generated, &c.identity, &def, &domain, &collation); err != nil {
+		var typeOID, collation uint32
+		if err := rows.Scan(&c.name, &typeOID, &c.typeOID, &c.typeName, &modifier, &c.notNull, &c.hasDefault, &c.generated, &c.identity, &def, &domain, &collation); err != nil {
 			return err
 		}
 		c.wire = wireOf(c.typeOID)
@@ -192,6 +195,8 @@ WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`
 		// Collations other than the default, "C" and "POSIX" may hold texts equal that are not.
 		c.inexact = c.wire == wireCast || c.wire == wireFloat4 || c.wire == wireFloat8 || collation > 1000
 		tab.always = tab.always || c.identity
+		tab.columnNames += c.name + "\x01"
+		tab.columnTypes += fmt.Sprintf("%s %d,", c.name, typeOID)
 		tab.columns = append(tab.columns, c)
 	}
 	return rows.Err()

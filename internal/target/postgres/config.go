@@ -49,6 +49,8 @@ type Config struct {
 	ApplicationName string
 	// Logger receives what an operator may want to know. Default: nothing is logged.
 	Logger *slog.Logger
+
+	copyRows int // see minCopyRows; tests set it
 }
 
 // controlConns is how many of the connections are not for data.
@@ -63,6 +65,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.IdleTimeout, time.Minute)
 	setDefault(&c.MaxColumns, 1000)
 	setDefault(&c.MaxTables, 10_000)
+	setDefault(&c.copyRows, minCopyRows)
 	setDefault(&c.ApplicationName, "tailrace")
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -112,6 +113,10 @@ func (x *tx) explain(ctx context.Context, err error, statements []statement, at 
 	if s != nil && s.table != nil && isSchemaError(err) {
 		x.s.t.catalog.forget()
 	}
+	if answered && s != nil && s.compares && pg.Code == "22012" {
+		x.s.t.catalog.forget()
+		return retry(errors.Errorf("postgres: the columns of table %s were changed", s.table.quoted), hintSchema)
+	}
 	classified := classify(ctx, err)
 	var e *logical.Error
 	// An index means something to the caller only if it is into the slice that he has at hand.
@@ -121,12 +126,8 @@ func (x *tx) explain(ctx context.Context, err error, statements []statement, at 
 	if s != nil {
 		classified = errors.WithMessage(classified, s.what)
 	}
-	if answered && orderMatters(pg.Code) && s != nil {
-		for i := at; i >= 0; i-- {
-			if statements[i].guards {
-				return &guardedError{classified}
-			}
-		}
+	if answered && x.guard && orderMatters(pg.Code) && s != nil && !slices.ContainsFunc(statements[at:], func(s statement) bool { return s.guards }) {
+		return &guardedError{classified}
 	}
 	// Whoever has sent COMMIT and got no answer does not know.
 	unknown := commits && (!answered && !pgconn.SafeToRetry(err) || answered && s != nil && s.commits && (pg.Code[:2] == "57" || pg.Code[:2] == "08"))

@@ -32,8 +32,9 @@ const (
 // A groupSQL is the statement for rows of one table that carry the same columns.
 type groupSQL struct {
 	sql     string
-	columns []int // of the table, one parameter each
-	old     []int // columns of the key, whose old values follow as parameters
+	columns []int  // of the table, one parameter each
+	old     []int  // columns of the key, whose old values follow as parameters
+	copy    string // COPY of the same columns; "" if that cannot be done
 }
 
 // groupSQL returns the statement for a verb and a mask, which the table remembers.
@@ -47,7 +48,7 @@ func (p *plan) groupSQL(v verb, mask []byte) *groupSQL {
 	}
 	g := &sqlBuilder{plan: p, mask: mask}
 	g.build(v)
-	made := &groupSQL{sql: string(g.buf), columns: g.columns, old: g.old}
+	made := &groupSQL{sql: string(g.buf), columns: g.columns, old: g.old, copy: p.copySQL(v, mask)}
 	p.table.sqls.Store(string(key), made)
 	return made
 }
@@ -66,7 +67,7 @@ func (g *sqlBuilder) text(s string) { g.buf = append(g.buf, s...) }
 
 func (g *sqlBuilder) name(at int) { g.buf = ident.AppendQuoted(g.buf, g.plan.table.columns[at].name) }
 
-func (g *sqlBuilder) tableName() { g.text(g.plan.table.name.quoted()) }
+func (g *sqlBuilder) tableName() { g.text(g.plan.table.quoted) }
 
 func (g *sqlBuilder) build(v verb) {
 	switch v {

@@ -27,6 +27,12 @@ func TestConformance(t *testing.T) {
 	logicaltest.RunTarget(t, func(t testing.TB) logical.Target { return open(t, Config{}) }, conformance())
 }
 
+// TestConformanceOfCopy takes the way of large batches also for small ones.
+func TestConformanceOfCopy(t *testing.T) {
+	t.Parallel()
+	logicaltest.RunTarget(t, func(t testing.TB) logical.Target { return open(t, Config{copyRows: 1}) }, conformance())
+}
+
 func conformance() logicaltest.Options {
 	return logicaltest.Options{
 		Read:        readTable,

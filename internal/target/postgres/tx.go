@@ -21,10 +21,12 @@ type tx struct {
 	pool   *pgxpool.Pool
 	epoch  int64 // of the session when the transaction was begun
 	conn   *pgxpool.Conn
-	w      *work // statements that were not sent yet; nil before the first
-	begun  bool  // BEGIN was sent
-	calls  int   // of Apply
-	inside bool  // of a call of Apply
+	w      *work    // statements that were not sent yet; nil before the first
+	begun  bool     // BEGIN was sent
+	calls  int      // of Apply
+	inside bool     // of a call of Apply
+	guard  bool     // what fails after the savepoint can be given up to it
+	copied []*table // tables that are locked and whose columns were compared
 	ended  bool
 	err    error // what went wrong; only Rollback may follow
 }

@@ -13,6 +13,7 @@ type work struct {
 	statements []statement
 	prelude    []statement // the same with what a transaction begins with
 	arena      []byte      // what parameters point into
+	params     []span      // what statements have as parameters
 
 	call    int     // of Apply that is at hand
 	plans   []*plan // of the mutations of the call at hand
@@ -20,6 +21,7 @@ type work struct {
 	order   []*table // of batches, by first use
 	free    []*batch
 	mask    []byte
+	copyBuf []byte
 	values  [][]byte // of the statement that is being sent
 }
 
@@ -43,6 +45,17 @@ func (w *work) sent() {
 		w.arena = nil
 	}
 	w.arena = w.arena[:0]
+	w.params = w.params[:0]
+}
+
+// spans returns room for the parameters of a statement.
+func (w *work) spans(n int) []span {
+	if len(w.params)+n > cap(w.params) {
+		w.params = make([]span, 0, max(256, n)) // what was given out stays where it is
+	}
+	from := len(w.params)
+	w.params = w.params[:from+n]
+	return w.params[from : from+n : from+n]
 }
 
 func (w *work) size() int { return len(w.arena) }
@@ -51,13 +64,14 @@ func (w *work) add(s statement) { w.statements = append(w.statements, s) }
 
 // A statement is one that waits to be sent.
 type statement struct {
-	sql     string
-	what    string // for messages
-	params  []span
-	asText  bool // the parameters are in their text form, otherwise in the binary one
-	proves  bool // that the epoch is the session's: a division by zero means that it is not
-	commits bool
-	guards  bool // it is the savepoint that the statements behind it can be given up to
+	sql      string
+	what     string // for messages
+	params   []span
+	asText   bool // the parameters are in their text form, otherwise in the binary one
+	proves   bool // that the epoch is the session's: a division by zero means that it is not
+	compares bool // the columns of its table with what is known of them: a division by zero means that they differ
+	commits  bool
+	guards   bool // it is the savepoint that the statements behind it can be given up to
 	// mutation is the one that the statement applies, plus one, if it applies no other.
 	mutation int
 	call     int    // of Apply that it comes of
@@ -71,7 +85,7 @@ func nullSpan() span { return span{from: -1} }
 
 // textParams puts parameters into the arena.
 func (w *work) textParams(values ...*string) []span {
-	spans := make([]span, len(values))
+	spans := w.spans(len(values))
 	for i, v := range values {
 		spans[i] = nullSpan()
 		if v != nil {
@@ -120,7 +134,7 @@ func (x *tx) prove(statements []statement) []statement {
 	epoch := x.w.textParams(text(formatInt(x.epoch)))
 	return append(statements, statement{
 		sql:  "SELECT 1 / count(*) FROM (SELECT 1 FROM " + t.staging + "epochs WHERE loop = $1::text AND epoch = $2::bigint" + lock + ") AS e",
-		what: "prove the epoch", params: append(loop, epoch...), asText: true, proves: true,
+		what: "prove the epoch", params: []span{loop[0], epoch[0]}, asText: true, proves: true,
 	})
 }
 
