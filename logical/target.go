@@ -90,7 +90,10 @@ type Tx interface {
 	// SetAside stores dead letters as part of the transaction (NOTHING SILENT).
 	SetAside(ctx context.Context, letters []DeadLetter) error
 
-	// Commit ends the transaction, durably (DURABLE THERE). After an error of
+	// Commit ends the transaction, durably (DURABLE THERE). A target may hold small changes back until
+	// then, so that one round trip carries the whole transaction: what Apply, SetMemo and SetAside
+	// would have returned is then returned by Commit, with the same classes. [RejectedOf] refers to
+	// the slice of Apply if it was called once, and is empty otherwise. After an error of
 	// [ClassUnknownCommit] the transaction may or may not have happened; the caller settles it with
 	// [Session.Fence] and then [Memo.LoadMemo].
 	Commit(ctx context.Context) error

@@ -3,51 +3,98 @@ package sqlite
 import (
 	"fmt"
 
+	"github.com/ncruces/go-sqlite3"
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
-// apply applies mutations one after the other.
+// apply applies mutations one after the other. Neighbours of one shape that insert share a statement
+// of several rows; SQLite takes its rows in order, and one key may be among them twice.
 func (w *writer) apply(muts []logical.Mutation) error {
-	var p *plan
-	for i := range muts {
-		m := &muts[i]
-		if p == nil || p.relation != m.Relation {
-			var err error
-			if p, err = w.plan(m.Relation); err != nil {
-				return w.planError(err)
-			}
+	for i := 0; i < len(muts); {
+		p, err := w.plan(muts[i].Relation)
+		if err != nil {
+			return w.planError(err)
 		}
-		why, err := w.applyOne(p, m)
+		n, why, err := w.applyRun(p, muts[i:])
+		i += n
 		switch {
 		case why != "":
 			return w.rejected(muts, i, why)
 		case err != nil:
-			return w.applyError(err, i, m)
+			return w.applyError(err, i, &muts[i])
 		}
 	}
 	return nil
 }
 
+// applyRun applies the mutations at the beginning that have one shape, and returns how many it did.
+// Of the next one it says why it can never be stored, or what went wrong.
+func (w *writer) applyRun(p *plan, muts []logical.Mutation) (n int, why string, err error) {
+	if why := p.malformed(&muts[0]); why != "" {
+		return 0, why, nil
+	}
+	s, err := w.shape(p, &muts[0])
+	if err != nil || s.refuse != "" {
+		return 0, s.refusal(), err
+	}
+	run := 1
+	for run < len(muts) && muts[run].Relation == p.relation && p.malformed(&muts[run]) == "" && s.fits(&muts[run]) {
+		run++
+	}
+	for s.rows > 1 && run-n >= s.rows {
+		done, err := w.applyMany(p, s, muts[n:n+s.rows])
+		if err != nil {
+			return n, "", err
+		}
+		if !done {
+			break
+		}
+		n += s.rows
+	}
+	for ; n < run; n++ {
+		if why, err := w.applyOne(p, s, &muts[n]); why != "" || err != nil {
+			return n, why, err
+		}
+	}
+	return n, "", nil
+}
+
+// applyMany applies as many mutations as one statement takes. It does nothing, and returns false, if
+// they have to be applied one by one to find what is wrong with one of them.
+func (w *writer) applyMany(p *plan, s *shape, muts []logical.Mutation) (bool, error) {
+	if s.many == nil {
+		if err := w.prepareMany(p, s); err != nil {
+			return false, err
+		}
+	}
+	args, param := s.steps[0].args, 0
+	for i := range muts {
+		for n := range args {
+			param++
+			if why, err := w.bind(s.many, param, p, &args[n], &muts[i]); why != "" || err != nil {
+				return false, err
+			}
+		}
+	}
+	err := s.many.Exec()
+	if errors.Is(err, sqlite3.CONSTRAINT) {
+		return false, nil
+	}
+	return err == nil, w.classify(err, muts[0].Op.String()+" "+p.table.name)
+}
+
 // applyOne applies a mutation, or says why it never can.
-func (w *writer) applyOne(p *plan, m *logical.Mutation) (why string, err error) {
-	if why := p.refuses(m, &w.scratch); why != "" {
-		return why, nil
-	}
-	s, err := w.shape(p, m)
-	if err != nil {
-		return "", err
-	}
+func (w *writer) applyOne(p *plan, s *shape, m *logical.Mutation) (why string, err error) {
 	for i := range s.steps {
 		st := &s.steps[i]
 		if st.onlyIfNone && w.db.Changes() > 0 {
 			break
 		}
 		for n := range st.args {
-			c := p.argument(&st.args[n], m, &w.scratch)
-			if err := c.bind(st.stmt, n+1); err != nil {
-				return "", w.classify(err, "bind")
+			if why, err := w.bind(st.stmt, n+1, p, &st.args[n], m); why != "" || err != nil {
+				return why, err
 			}
 		}
 		if err := st.stmt.Exec(); err != nil {
@@ -57,7 +104,32 @@ func (w *writer) applyOne(p *plan, m *logical.Mutation) (why string, err error) 
 	return "", nil
 }
 
-// argument returns the value of a parameter, which is one that refuses has let pass.
+// bind puts the value of a parameter into a statement, or says why it cannot be stored.
+func (w *writer) bind(stmt *sqlite3.Stmt, param int, p *plan, a *arg, m *logical.Mutation) (why string, err error) {
+	c := &p.columns[a.column]
+	if !a.isOld {
+		// What most values of most columns are.
+		switch v := &m.Values[a.column]; {
+		case v.Kind() == logical.KindFloat64 && c.class == classFieldFloat && v.Float64() == v.Float64():
+			return "", w.classify(stmt.BindFloat(param, v.Float64()), "bind")
+		case v.Kind() == logical.KindInt64 && c.class == classFieldInt:
+			return "", w.classify(stmt.BindInt64(param, v.Int64()), "bind")
+		case v.Kind() == logical.KindText && c.class == classFieldString:
+			return "", w.classify(stmt.BindText(param, v.Text()), "bind")
+		}
+	}
+	value := p.argument(a, m, &w.scratch)
+	if value.form == 0 {
+		v := m.Values[a.column]
+		if a.isOld {
+			v = m.OldKey[a.old]
+		}
+		return p.describe(a.column, v) + value.text, nil
+	}
+	return "", w.classify(value.bind(stmt, param), "bind")
+}
+
+// argument returns the value of a parameter; its form is 0 if it cannot be stored.
 func (p *plan) argument(a *arg, m *logical.Mutation, scratch *[]byte) cell {
 	c := &p.columns[a.column]
 	v := m.Values[a.column]
@@ -70,41 +142,36 @@ func (p *plan) argument(a *arg, m *logical.Mutation, scratch *[]byte) cell {
 	return toCell(c.class, v, scratch)
 }
 
-// refuses says why the mutation's values cannot be stored; "" if they can.
-func (p *plan) refuses(m *logical.Mutation, scratch *[]byte) string {
-	if p.refuse != "" {
+// malformed says what is wrong with the mutation's form; "" if nothing is.
+func (p *plan) malformed(m *logical.Mutation) string {
+	switch {
+	case p.refuse != "":
 		return p.refuse
-	}
-	if m.Op == logical.OpTruncate {
+	case m.Op == logical.OpTruncate:
 		return ""
-	}
-	if len(m.Values) != len(p.columns) {
+	case len(m.Values) != len(p.columns):
 		return fmt.Sprintf("it has %d values for %d columns", len(m.Values), len(p.columns))
-	}
-	for i := range m.Values {
-		c := &p.columns[i]
-		if m.Values[i].IsAbsent() || m.Op == logical.OpDelete && !c.key {
-			continue
-		}
-		if c.refuse != "" {
-			return p.describe(i, m.Values[i]) + c.refuse
-		}
-		if c.target < 0 {
-			continue
-		}
-		if cell := toCell(c.class, m.Values[i], scratch); cell.form == 0 {
-			return p.describe(i, m.Values[i]) + cell.text
-		}
-	}
-	if m.Op != logical.OpRekey {
-		return ""
-	}
-	if len(m.OldKey) != len(p.keys) {
+	case m.Op == logical.OpRekey && len(m.OldKey) != len(p.keys):
 		return fmt.Sprintf("its old key has %d values for %d key columns", len(m.OldKey), len(p.keys))
 	}
-	for n, v := range m.OldKey {
-		if cell := toCell(p.columns[p.keys[n]].class, v, scratch); cell.form == 0 {
-			return p.describe(p.keys[n], v) + cell.text
+	return ""
+}
+
+// refuses says why the mutation can never be stored; "" if it can.
+func (w *writer) refuses(p *plan, m *logical.Mutation) string {
+	if why := p.malformed(m); why != "" {
+		return why
+	}
+	s, err := w.shape(p, m)
+	if err != nil || s.refuse != "" {
+		return s.refusal()
+	}
+	for i := range s.steps {
+		for n := range s.steps[i].args {
+			a := &s.steps[i].args[n]
+			if c := p.argument(a, m, &w.scratch); c.form == 0 {
+				return c.text
+			}
 		}
 	}
 	return ""
@@ -131,7 +198,7 @@ func (w *writer) rejected(muts []logical.Mutation, i int, why string) error {
 		if p == nil {
 			continue
 		}
-		if why := p.refuses(&muts[j], &w.scratch); why != "" {
+		if why := w.refuses(p, &muts[j]); why != "" {
 			list = append(list, logical.Rejection{Index: j, Reason: reason(j, why)})
 		}
 	}

@@ -7,12 +7,31 @@ import (
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
+// manyRows is how many rows one statement inserts where that is possible: measured, more gains no
+// more. SQLite takes at most maxParams parameters.
+const (
+	manyRows  = 20
+	maxParams = 32766
+)
+
 // A shape is what mutations of one relation have in common that do the same and carry the same
 // columns: the statements that apply them.
 type shape struct {
 	op      logical.Op
 	present []bool // by position in the relation
 	steps   []step
+	refuse  string // why no mutation of the shape can be stored; "" if they can
+
+	many *sqlite3.Stmt // applies several rows at once; nil until it is needed
+	rows int           // how many; 0 if that cannot be done
+}
+
+// refusal is refuse, also of no shape.
+func (s *shape) refusal() string {
+	if s == nil {
+		return ""
+	}
+	return s.refuse
 }
 
 // A step is one statement of a shape.
@@ -50,6 +69,7 @@ func (s *shape) close() {
 	for i := range s.steps {
 		_ = s.steps[i].stmt.Close() // It repeats the error of the statement's last run.
 	}
+	_ = s.many.Close() // The same.
 }
 
 // shape returns the shape of a mutation.
@@ -91,6 +111,10 @@ func (w *writer) newShape(p *plan, m *logical.Mutation) (*shape, error) {
 	s := &shape{op: m.Op, present: make([]bool, len(p.relation.Columns))}
 	for i := range m.Values {
 		s.present[i] = !m.Values[i].IsAbsent()
+		if c := &p.columns[i]; s.present[i] && c.refuse != "" && (c.key || m.Op != logical.OpDelete) {
+			s.refuse = p.describe(i, m.Values[i]) + c.refuse
+			return s, nil
+		}
 	}
 	for _, q := range p.statements(s) {
 		stmt, _, err := w.db.PrepareFlags(q.sql(), sqlite3.PREPARE_PERSISTENT)
@@ -100,20 +124,34 @@ func (w *writer) newShape(p *plan, m *logical.Mutation) (*shape, error) {
 		}
 		s.steps = append(s.steps, step{stmt: stmt, args: q.args, onlyIfNone: q.onlyIfNone})
 	}
+	if len(s.steps) == 1 && (s.op == logical.OpUpsert || s.op == logical.OpPatch && p.relation.Points) {
+		s.rows = min(manyRows, maxParams/len(s.steps[0].args))
+	}
 	return s, nil
+}
+
+// prepareMany prepares the statement that inserts several rows at once.
+func (w *writer) prepareMany(p *plan, s *shape) error {
+	sql := p.insert(s, true, s.rows).sql()
+	stmt, _, err := w.db.PrepareFlags(sql, sqlite3.PREPARE_PERSISTENT)
+	if err != nil {
+		return w.classify(err, sql)
+	}
+	s.many = stmt
+	return nil
 }
 
 // statements builds the SQL that applies mutations of a shape.
 func (p *plan) statements(s *shape) []*query {
 	switch s.op {
 	case logical.OpUpsert:
-		return []*query{p.insert(s, true)}
+		return []*query{p.insert(s, true, 1)}
 	case logical.OpPatch:
 		return p.patch(s)
 	case logical.OpDelete:
 		return []*query{p.delete()}
 	case logical.OpReplace:
-		return []*query{p.delete(), p.insert(s, false)}
+		return []*query{p.delete(), p.insert(s, false, 1)}
 	case logical.OpRekey:
 		return p.rekey(s)
 	case logical.OpTruncate:
@@ -127,14 +165,14 @@ func (p *plan) patch(s *shape) []*query {
 	update := p.update(s)
 	switch {
 	case p.relation.Points && !p.lacksNotNull(s):
-		return []*query{p.insert(s, true)}
+		return []*query{p.insert(s, true, 1)}
 	case p.relation.Points && update != nil:
 		// An INSERT would fail on the absent column before it saw that the row is there.
-		insert := p.insert(s, true)
+		insert := p.insert(s, true, 1)
 		insert.onlyIfNone = true
 		return []*query{update, insert}
 	case p.relation.Points:
-		return []*query{p.insert(s, true)}
+		return []*query{p.insert(s, true, 1)}
 	case update == nil:
 		return nil
 	}
@@ -164,8 +202,8 @@ func (p *plan) stored(s *shape, column int) bool {
 	return c.target >= 0 && (s.present[column] || c.fill)
 }
 
-// insert is INSERT, with ON CONFLICT if the row may be there.
-func (p *plan) insert(s *shape, upsert bool) *query {
+// insert is INSERT of one or more rows, with ON CONFLICT if they may be there.
+func (p *plan) insert(s *shape, upsert bool, rows int) *query {
 	q := p.newQuery("INSERT INTO ")
 	q.text(" (")
 	count := 0
@@ -176,16 +214,20 @@ func (p *plan) insert(s *shape, upsert bool) *query {
 			count++
 		}
 	}
-	q.text(") VALUES (")
-	count = 0
-	for i := range p.columns {
-		if p.stored(s, i) {
-			q.separate(count, ", ")
-			q.value(i)
-			count++
+	q.text(") VALUES ")
+	for row := range rows {
+		q.separate(row, ", ")
+		q.text("(")
+		count = 0
+		for i := range p.columns {
+			if p.stored(s, i) {
+				q.separate(count, ", ")
+				q.value(i)
+				count++
+			}
 		}
+		q.text(")")
 	}
-	q.text(")")
 	if !upsert {
 		return q
 	}
@@ -290,7 +332,7 @@ func (p *plan) rekey(s *shape) []*query {
 
 	rest := p.update(s)
 	if p.whole(s) {
-		rest = p.insert(s, true)
+		rest = p.insert(s, true, 1)
 	}
 	if rest != nil {
 		rest.onlyIfNone = true

@@ -1,0 +1,124 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/pkg/errors"
+)
+
+func (t *Target) newPool(size int) (*pgxpool.Pool, error) {
+	cfg, err := t.cfg.parse()
+	if err != nil {
+		return nil, err
+	}
+	cfg.MaxConns, cfg.MinConns, cfg.MinIdleConns = int32(size), 0, 0
+	cfg.MaxConnIdleTime = 5 * time.Minute
+	conn := cfg.ConnConfig
+	conn.RuntimeParams["application_name"] = t.cfg.ApplicationName
+	if conn.ConnectTimeout == 0 {
+		conn.ConnectTimeout = 10 * time.Second
+	}
+	if t.cfg.Pooled {
+		conn.DefaultQueryExecMode = pgx.QueryExecModeExec
+		conn.StatementCacheCapacity, conn.DescriptionCacheCapacity = 0, 0
+	}
+	// A context that ends stops the statement at the server too, and not only the waiting for it.
+	conn.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: 3 * time.Second}
+	}
+	conn.AfterConnect = t.afterConnect
+	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
+	return pool, errors.Wrap(err, "postgres: pool")
+}
+
+// afterConnect makes the session what DURABLE THERE and FENCED rest on.
+func (t *Target) afterConnect(ctx context.Context, c *pgconn.PgConn) error {
+	crdb := c.ParameterStatus("crdb_version") != ""
+	t.crdb.Store(crdb)
+	if t.cfg.Pooled {
+		return nil // each transaction sets what it needs
+	}
+	calls := make([]string, 0, 8)
+	for _, s := range t.settings(crdb) {
+		calls = append(calls, fmt.Sprintf("set_config('%s', %s, false)", s.name, s.value))
+	}
+	results, err := c.Exec(ctx, "SELECT "+strings.Join(calls, ", ")).ReadAll()
+	if err != nil {
+		return errors.Wrap(err, "postgres: session settings")
+	}
+	if t.staged.Load() {
+		return nil
+	}
+	attrs := []any{"host", c.Conn().RemoteAddr().String(), "server_version", c.ParameterStatus("server_version"),
+		"tls", isTLS(c), "cockroachdb", crdb}
+	for i, s := range t.settings(crdb) {
+		attrs = append(attrs, s.name, string(results[0].Rows[0][i]))
+	}
+	t.cfg.Logger.Info("postgres: connected", attrs...)
+	return nil
+}
+
+// A setting is one of the session. The value is a SQL expression.
+type setting struct{ name, value string }
+
+func (t *Target) settings(crdb bool) []setting {
+	common := []setting{
+		{"TimeZone", "'UTC'"},
+		{"statement_timeout", millis(t.cfg.ApplyTimeout)},
+		{"idle_in_transaction_session_timeout", millis(t.cfg.IdleTimeout)},
+	}
+	if crdb {
+		return common
+	}
+	return append(common,
+		// A level that waits for more than the local disk is left as it is.
+		setting{"synchronous_commit", "CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END"},
+		setting{"DateStyle", "'ISO, YMD'"},
+		setting{"IntervalStyle", "'postgres'"},
+	)
+}
+
+// localSettings is the statement that makes them hold for one transaction, for poolers.
+func (t *Target) localSettings() string {
+	calls := make([]string, 0, 8)
+	for _, s := range t.settings(t.crdb.Load()) {
+		calls = append(calls, fmt.Sprintf("set_config('%s', %s, true)", s.name, s.value))
+	}
+	return "SELECT " + strings.Join(calls, ", ")
+}
+
+func millis(d time.Duration) string { return "'" + strconv.FormatInt(d.Milliseconds(), 10) + "'" }
+
+func isTLS(c *pgconn.PgConn) bool {
+	_, ok := c.Conn().(interface{ VerifyHostname(string) error })
+	return ok
+}
+
+// transact runs fn in a transaction on a connection that is not for data. Its isolation is read
+// committed, so that each statement sees what was committed before it got its lock.
+func (t *Target) transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
+	if err := t.open(); err != nil {
+		return err
+	}
+	opts := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
+	if t.crdb.Load() {
+		opts = pgx.TxOptions{}
+	}
+	err := pgx.BeginTxFunc(ctx, t.control, opts, func(tx pgx.Tx) error {
+		if t.cfg.Pooled {
+			if _, err := tx.Exec(ctx, t.localSettings()); err != nil {
+				return err
+			}
+		}
+		return fn(tx)
+	})
+	return classify(ctx, err)
+}

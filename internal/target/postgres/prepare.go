@@ -1,0 +1,268 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/internal/target/lease"
+	"github.com/tailrace-cdc/tailrace/internal/util/ident"
+	"github.com/tailrace-cdc/tailrace/logical"
+)
+
+// ddlTries is how often making tables is tried while others hold locks on them or do the same.
+const ddlTries = 8
+
+// Prepare makes tables and columns for relations of points that need them, all in one transaction of
+// its own.
+func (s *session) Prepare(ctx context.Context, relations []*logical.Relation) error {
+	var missing []*logical.Relation
+	for _, rel := range relations {
+		_, err := s.t.plan(ctx, rel)
+		switch {
+		case errors.Is(err, errNeedsDDL):
+			missing = append(missing, rel)
+		case err != nil:
+			return err
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	if err := s.define(ctx, missing); err != nil {
+		return s.noteFenced(err)
+	}
+	for _, rel := range missing {
+		if _, err := s.t.plan(ctx, rel); err != nil {
+			if errors.Is(err, errNeedsDDL) {
+				err = retry(errors.Errorf("postgres: the table of measurement %q was changed by somebody else meanwhile", rel), "")
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// define makes and extends the tables of relations.
+func (s *session) define(ctx context.Context, relations []*logical.Relation) error {
+	for try := 1; ; try++ {
+		err := s.t.transact(ctx, func(tx pgx.Tx) error { return s.defineIn(ctx, tx, relations) })
+		if err == nil || try == ddlTries || !mayHeal(err) {
+			return err
+		}
+		// Whoever wants the table meanwhile gets it: the waiting is outside of any lock.
+		delay := time.Duration(rand.Int64N(int64(50*time.Millisecond) << min(try, 5)))
+		if err := lease.Wait(ctx, delay); err != nil {
+			return errors.Wrap(err, "postgres: waiting for a lock on a table")
+		}
+	}
+}
+
+// mayHeal reports whether another try at once may succeed.
+func mayHeal(err error) bool {
+	switch sqlState(err) {
+	case "55P03", "40P01", "40001", "23505", "42P07", "42701", "42P06", "XX000": // locks, and the same made by others
+		return true
+	}
+	return false
+}
+
+func (s *session) defineIn(ctx context.Context, tx pgx.Tx, relations []*logical.Relation) error {
+	// The one row is the lock that makes and alters tables of this database one after the other.
+	var version int64
+	if err := tx.QueryRow(ctx, "SELECT version FROM "+s.t.staging+"version FOR UPDATE").Scan(&version); err != nil {
+		return err
+	}
+	if err := s.check(ctx, tx); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", s.t.cfg.LockTimeout.Milliseconds())); err != nil {
+		return err
+	}
+	for _, group := range byTable(relations) {
+		if err := s.t.definePoints(ctx, tx, group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// byTable groups relations of one measurement, so that its table is altered once.
+func byTable(relations []*logical.Relation) [][]*logical.Relation {
+	var groups [][]*logical.Relation
+	places := map[tableName]int{}
+	for _, rel := range relations {
+		name := tableName{rel.Schema, rel.Name}
+		at, ok := places[name]
+		if !ok {
+			at = len(groups)
+			places[name] = at
+			groups = append(groups, nil)
+		}
+		groups[at] = append(groups[at], rel)
+	}
+	return groups
+}
+
+// definePoints makes the table of a measurement, or adds what it lacks.
+func (t *Target) definePoints(ctx context.Context, tx pgx.Tx, relations []*logical.Relation) error {
+	rel := relations[0]
+	tab, err := t.pointsTable(ctx, tx, rel)
+	if err != nil {
+		return err
+	}
+	if tab != nil && !tab.ours {
+		return nil // somebody else made it meanwhile
+	}
+	space, count := columnSpace(), 3
+	records := map[string]record{}
+	if tab != nil {
+		if records, err = t.readRecords(ctx, tx, tab); err != nil {
+			return err
+		}
+		tab.records, count = records, len(tab.columns)
+		for i := range tab.columns {
+			space.Take(tab.columns[i].name)
+		}
+	}
+	var added []record
+	var columns []string
+	for _, c := range newColumns(relations, records) {
+		if tab != nil && adoptable(tab, c) {
+			added = append(added, record{role: roleName(c.Role), name: c.Name, target: c.Name})
+			continue
+		}
+		if count >= t.cfg.MaxColumns {
+			continue // the plan refuses its values
+		}
+		count++
+		r := record{role: roleName(c.Role), name: c.Name, target: space.Assign(c.Name, "_"+roleName(c.Role)), kind: columnKind(c).String()}
+		added = append(added, r)
+		columns = append(columns, ident.Quote(r.target)+" "+declaredType(c))
+	}
+	name := tableName{}
+	if tab != nil {
+		name = tab.name
+		err = t.addColumns(ctx, tx, name, columns)
+	} else {
+		name, err = t.createTable(ctx, tx, rel, columns)
+		if err == nil {
+			err = t.indexTags(ctx, tx, name, added)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return t.remember(ctx, tx, name, added)
+}
+
+// newColumns lists the tags and fields that have no record, each once, tags first: they keep their
+// names.
+func newColumns(relations []*logical.Relation, records map[string]record) []*logical.Column {
+	var list []*logical.Column
+	seen := map[string]bool{}
+	for _, role := range []logical.Role{logical.RoleTag, logical.RoleField} {
+		for _, rel := range relations {
+			for i := range rel.Columns {
+				c := &rel.Columns[i]
+				if _, known := records[recordKey(c)]; c.Role != role || known || seen[recordKey(c)] {
+					continue
+				}
+				seen[recordKey(c)] = true
+				list = append(list, c)
+			}
+		}
+	}
+	return list
+}
+
+func (t *Target) addColumns(ctx context.Context, tx pgx.Tx, name tableName, columns []string) error {
+	if len(columns) == 0 {
+		return nil
+	}
+	_, err := tx.Exec(ctx, "ALTER TABLE "+name.quoted()+" ADD COLUMN "+strings.Join(columns, ", ADD COLUMN "))
+	if err == nil {
+		t.cfg.Logger.Info("postgres: columns added", "table", name.quoted(), "columns", strings.Join(columns, ", "))
+	}
+	return err
+}
+
+// createTable makes a table and returns its name.
+func (t *Target) createTable(ctx context.Context, tx pgx.Tx, rel *logical.Relation, columns []string) (tableName, error) {
+	name := tableName{schema: t.schemaOf(rel)}
+	space := ident.NewSpace(nameRules())
+	rows, err := tx.Query(ctx, "SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = $1", name.schema)
+	if err != nil {
+		return name, err
+	}
+	taken, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return name, err
+	}
+	for _, other := range taken {
+		space.Take(other)
+	}
+	name.name = space.Assign(rel.Name, "")
+	var exists bool
+	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)", name.schema).Scan(&exists); err != nil {
+		return name, err
+	}
+	if !exists {
+		if _, err := tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+ident.Quote(name.schema)); err != nil {
+			return name, err
+		}
+	}
+	key := `PRIMARY KEY ("time", "series", "nanos")`
+	if t.crdb.Load() { // keys that begin with the time would all go to one node
+		key = `PRIMARY KEY ("series", "time", "nanos")`
+	}
+	all := append([]string{`"time" timestamptz NOT NULL`, `"series" uuid NOT NULL`, `"nanos" smallint NOT NULL`}, columns...)
+	if _, err := tx.Exec(ctx, "CREATE TABLE "+name.quoted()+" (\n\t"+strings.Join(append(all, key), ",\n\t")+"\n)"); err != nil {
+		return name, err
+	}
+	// Somebody may have dropped a table of that name, which was another measurement's.
+	if _, err := tx.Exec(ctx, "DELETE FROM "+t.staging+"tables WHERE target_schema = $1 AND target = $2", name.schema, name.name); err != nil {
+		return name, err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO `+t.staging+`tables AS t (schema_name, name, target_schema, target) VALUES ($1, $2, $3, $4)
+ON CONFLICT (schema_name, name) DO UPDATE SET target_schema = excluded.target_schema, target = excluded.target`,
+		[]byte(name.schema), []byte(rel.Name), name.schema, name.name)
+	if err != nil {
+		return name, err
+	}
+	t.cfg.Logger.Info("postgres: table created", "measurement", rel.String(), "table", name.quoted())
+	_, err = tx.Exec(ctx, "DELETE FROM "+t.staging+"columns WHERE target_schema = $1 AND target_table = $2", name.schema, name.name)
+	return name, err
+}
+
+// indexTags makes the indexes that were asked for.
+func (t *Target) indexTags(ctx context.Context, tx pgx.Tx, name tableName, records []record) error {
+	for _, tag := range t.cfg.IndexTags {
+		for _, r := range records {
+			if r.role != "tag" || r.name != tag {
+				continue
+			}
+			if _, err := tx.Exec(ctx, fmt.Sprintf("CREATE INDEX ON %s (%s, \"time\" DESC)", name.quoted(), ident.Quote(r.target))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (t *Target) remember(ctx context.Context, tx pgx.Tx, name tableName, records []record) error {
+	for _, r := range records {
+		_, err := tx.Exec(ctx, `INSERT INTO `+t.staging+`columns (target_schema, target_table, role, name, target, kind) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (target_schema, target_table, role, name) DO UPDATE SET target = excluded.target, kind = excluded.kind`,
+			name.schema, name.name, r.role, []byte(r.name), r.target, r.kind)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

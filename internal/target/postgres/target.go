@@ -1,0 +1,97 @@
+package postgres
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/internal/util/ident"
+	"github.com/tailrace-cdc/tailrace/logical"
+)
+
+// A Target is a database that loops write to. Its methods may be called concurrently.
+type Target struct {
+	cfg     Config
+	staging string // the quoted staging schema with a dot behind it
+	data    *pgxpool.Pool
+	control *pgxpool.Pool
+	catalog *catalog
+	works   sync.Pool   // of *work
+	staged  atomic.Bool // the staging tables are known to be there
+	crdb    atomic.Bool // the server is CockroachDB
+
+	closed chan struct{}
+	once   sync.Once
+
+	mu       sync.Mutex
+	sessions map[string]*session // by loop; the newest of each
+}
+
+var (
+	_ logical.Target      = (*Target)(nil)
+	_ logical.DeadLetters = (*Target)(nil)
+)
+
+// Open returns the target. It does not connect: a server that is down is reported by the calls that
+// need it, as an error that may heal.
+func Open(_ context.Context, cfg Config) (*Target, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	t := &Target{
+		cfg:      cfg,
+		staging:  ident.Quote(cfg.StagingSchema) + ".",
+		catalog:  newCatalog(),
+		closed:   make(chan struct{}),
+		sessions: map[string]*session{},
+	}
+	t.works.New = func() any { return newWork() }
+	var err error
+	if t.control, err = t.newPool(controlConns); err != nil {
+		return nil, err
+	}
+	if t.data, err = t.newPool(cfg.Conns - controlConns); err != nil {
+		t.control.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// Traits says that transactions are atomic and carry the memo, and how many gain from running at
+// once.
+func (t *Target) Traits() logical.Traits {
+	return logical.Traits{Transactional: true, MaxParallel: t.cfg.Conns - controlConns}
+}
+
+// Close waits for the transactions that are open and closes the connections. Sessions that were not
+// released lose their leases, which then run out.
+func (t *Target) Close() error {
+	t.once.Do(func() {
+		close(t.closed)
+		t.mu.Lock()
+		held := slices.Collect(maps.Values(t.sessions))
+		t.mu.Unlock()
+		for _, s := range held {
+			s.Stop()
+			s.Lose()
+		}
+		t.data.Close()
+		t.control.Close()
+	})
+	return nil
+}
+
+func (t *Target) open() error {
+	select {
+	case <-t.closed:
+		return errors.New("postgres: the target is closed")
+	default:
+		return nil
+	}
+}
