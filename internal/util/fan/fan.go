@@ -24,6 +24,9 @@ type Fan struct {
 	blocks sync.Pool // of *block
 	feed   feed      // belongs to the goroutine of the source
 
+	// beforeTake is a test signal: a worker is about to take its next batch.
+	beforeTake func(ctx context.Context, shard int)
+
 	mu       sync.Mutex
 	changed  chan struct{} // closed and forgotten when something changed that somebody waits for
 	ctx      context.Context

@@ -38,8 +38,11 @@ func (f *Fan) Data(ctx context.Context, muts []logical.Mutation) error {
 		if err != nil {
 			return err
 		}
-		if err := f.acquire(ctx, bytes); err != nil {
-			return err
+		if !f.cfg.Budget.TryAcquire(bytes) {
+			n, bytes = 1, f.feed.bytes[0] // no more than one at a time is sure to fit
+			if err := f.acquire(ctx, bytes); err != nil {
+				return err
+			}
 		}
 		if err := f.push(muts[:n], bytes); err != nil {
 			f.cfg.Budget.Release(bytes)
@@ -125,9 +128,6 @@ func cost(m *logical.Mutation) int64 {
 // acquire takes bytes of the budget. No lock is held meanwhile, because those who release them need
 // it; and the wait ends if the fan fails, because then nobody releases them.
 func (f *Fan) acquire(ctx context.Context, n int64) error {
-	if f.cfg.Budget.TryAcquire(n) {
-		return nil
-	}
 	f.mu.Lock()
 	if err := f.usable(); err != nil {
 		f.mu.Unlock()

@@ -50,6 +50,9 @@ func (f *Fan) work(s *shard, ctx, waits context.Context) {
 
 // next takes the next batch of a shard. If there is none, the shard stops running.
 func (f *Fan) next(s *shard, w *worker) bool {
+	if f.beforeTake != nil {
+		f.beforeTake(w.waits, s.number)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	clear(w.items)
