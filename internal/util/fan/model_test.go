@@ -70,7 +70,7 @@ func (s *sim) shut() {
 // A generator makes the history of a source.
 type generator struct {
 	rng    *rand.Rand
-	table  *logical.Relation
+	table  *logical.Relation // its shape, which changes now and then
 	points []*logical.Relation
 	ids    []int64 // of the table
 	fresh  int64
@@ -114,6 +114,10 @@ func (g *generator) mutation() logical.Mutation {
 	id := g.ids[g.rng.IntN(len(g.ids))]
 	if g.rng.IntN(2) == 0 {
 		id = g.ids[0] // the hot key
+	}
+	if g.rng.IntN(30) == 0 {
+		g.table = shape("t", false, append([]string{"v"}, [][]string{
+			{"a", "b", "c"}, {"a", "b", "c", "d"}, {"a", "c", "d"}, {"d", "a", "b", "c", "e"}}[g.rng.IntN(4)]...)...)
 	}
 	switch n := g.rng.IntN(100); {
 	case n < 1:
