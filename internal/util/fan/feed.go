@@ -27,6 +27,7 @@ type feed struct {
 // Data adds mutations to the open transaction. It waits for the budget, and at barriers. The slice
 // may be reused when it returns; what the mutations point to belongs to the fan.
 func (f *Fan) Data(ctx context.Context, muts []logical.Mutation) error {
+	muts = f.skipped(muts)
 	for len(muts) > 0 {
 		barrier := muts[0].Op.Barrier()
 		if barrier {
@@ -56,6 +57,16 @@ func (f *Fan) Data(ctx context.Context, muts []logical.Mutation) error {
 		muts = muts[n:]
 	}
 	return nil
+}
+
+// skipped leaves out what is in the target already.
+func (f *Fan) skipped(muts []logical.Mutation) []logical.Mutation {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := min(f.skipping, len(muts))
+	f.skipping -= n
+	f.passed += n
+	return muts[n:]
 }
 
 // chunk measures how much of muts is handed out next: a barrier, or what comes before the next one.
@@ -159,6 +170,10 @@ func (f *Fan) push(muts []logical.Mutation, bytes int64) error {
 	}
 	f.progress.Add(len(muts))
 	f.fresh = false
+	f.passed += len(muts)
+	if muts[0].Op.Barrier() { // then it is alone
+		f.barrier, f.unsure = f.passed, true
+	}
 	f.left += len(muts)
 	f.held += bytes
 	for i := range muts {

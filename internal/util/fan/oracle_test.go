@@ -21,6 +21,7 @@ type judge struct {
 	rows     map[string]row // what the target holds
 	done     map[string]int // how much of byKey has been applied
 	point    int            // the consistent point
+	floor    int            // what of source comes before it, and is not applied again
 	barrier  int            // the last barrier applied, as an index into barriers, or -1
 	quiet    bool           // nothing has been applied since
 }
@@ -156,7 +157,7 @@ func (o *judge) committedKey(key string, muts []logical.Mutation) error {
 	if to < 0 {
 		return fmt.Errorf("ORDER: %s: the source never did %s", key, describe(muts))
 	}
-	least := o.before(key, func(m *sourceMutation, _ int) bool { return m.tx <= o.point })
+	least := o.before(key, o.floor)
 	for from := min(o.reached(key), to); from >= least; from-- {
 		if !o.between(key, from, to) {
 			continue
@@ -219,12 +220,12 @@ func (o *judge) reached(key string) int {
 	return n
 }
 
-// before returns how many of a key's mutations, from the first, fulfil a condition.
-func (o *judge) before(key string, yes func(m *sourceMutation, at int) bool) int {
-	return sort.Search(len(o.byKey[key]), func(i int) bool {
-		at := o.byKey[key][i]
-		return !yes(&o.source[at], at)
-	})
+// before returns how many of a key's mutations come before source[end].
+func (o *judge) before(key string, end int) int { return sort.SearchInts(o.byKey[key], end) }
+
+// after returns where in source the transaction after a point begins.
+func (o *judge) after(point int) int {
+	return sort.Search(len(o.source), func(i int) bool { return o.source[i].tx > point })
 }
 
 // between reports whether a run of a key's mutations lies between the last barrier and the next.
@@ -246,21 +247,20 @@ func (o *judge) committedBarrier(m *logical.Mutation) error {
 		return fmt.Errorf("ORDER: %s of %s is not the next barrier", m.Op, m.Relation)
 	}
 	at := o.barriers[n]
-	earlier := func(_ *sourceMutation, i int) bool { return i < at }
 	for key := range o.byKey {
-		if o.reached(key) < o.before(key, earlier) {
+		if o.reached(key) < o.before(key, at) {
 			return fmt.Errorf("ORDER: %s of %s came before all of %s had been applied", m.Op, m.Relation, key)
 		}
 	}
 	changeAll(o.rows, m)
 	if m.Op == logical.OpRekey {
 		for _, key := range []string{keyOf(m), oldKeyOf(m)} {
-			o.done[key] = o.before(key, earlier) + 1
+			o.done[key] = o.before(key, at) + 1
 		}
 	} else {
 		for key := range o.byKey {
 			if tableOf(key) == m.Relation.Name {
-				o.done[key] = o.before(key, earlier)
+				o.done[key] = o.before(key, at)
 			}
 		}
 	}
@@ -279,32 +279,34 @@ func (o *judge) advanced(point int) error {
 	if point <= o.point {
 		return fmt.Errorf("PREFIX: the consistent point went from %d to %d", o.point, point)
 	}
-	o.point = point
+	o.point, o.floor = point, o.after(point)
+	return o.complete()
+}
+
+// complete checks that everything before the floor has been applied.
+func (o *judge) complete() error {
 	for key := range o.byKey {
-		want := o.before(key, func(m *sourceMutation, _ int) bool { return m.tx <= point })
-		if o.reached(key) < want {
-			return fmt.Errorf("PREFIX: the consistent point is %d, and of %s %d of %d have been applied", point, key, o.reached(key), want)
+		if want := o.before(key, o.floor); o.reached(key) < want {
+			return fmt.Errorf("PREFIX: the consistent point is %d, and of %s %d of %d have been applied", o.point, key, o.reached(key), want)
 		}
 	}
-	for n, at := range o.barriers {
-		if n > o.barrier && o.source[at].tx <= point {
-			return fmt.Errorf("PREFIX: the consistent point is %d, and %s has not been applied", point, o.source[at].Op)
-		}
+	if n := o.barrier + 1; n < len(o.barriers) && o.barriers[n] < o.floor {
+		return fmt.Errorf("PREFIX: the consistent point is %d, and %s has not been applied", o.point, o.source[o.barriers[n]].Op)
 	}
 	return nil
 }
 
-// restarted says that reading begins again after a point.
-func (o *judge) restarted(point int) error {
+// restarted says that reading begins again after a point, and that the first so many mutations of the
+// transaction after it will be skipped.
+func (o *judge) restarted(point, skip int) error {
 	if point > o.point {
 		return fmt.Errorf("PREFIX: restarted from %d, the consistent point is %d", point, o.point)
 	}
-	o.point, o.barrier, o.quiet = point, -1, false
-	for n, at := range o.barriers {
-		if o.source[at].tx <= point {
-			o.barrier = n
-		}
+	o.point, o.floor = point, o.after(point)+skip
+	if err := o.complete(); err != nil {
+		return err
 	}
+	o.barrier, o.quiet = sort.SearchInts(o.barriers, o.floor)-1, false
 	return nil
 }
 

@@ -71,6 +71,12 @@ func newSim(seed uint64, txs [][]logical.Mutation) *sim {
 		MaxRows: []int{1, 3, 20, 1000}[rng.IntN(4)],
 		Retry:   retry.Config{Rand: func() float64 { return 0.5 }},
 		OnPoint: func(p logical.Stamp) { s.note(event{point: p}) },
+		Memo: func(point logical.Stamp, skip int) logical.MemoState {
+			if point == nil {
+				point = num(0)
+			}
+			return logical.MemoState{Point: fmt.Append(nil, point, " ", skip)}
+		},
 	}
 	return s
 }
@@ -327,8 +333,7 @@ func (s *sim) abort() error {
 	if err := s.perform("abort", func(ctx context.Context) error { return s.fan.Abort(ctx) }); err != nil {
 		return err
 	}
-	point, _ := s.fan.Point()
-	return s.resume(point)
+	return s.resume(s.fan.Progress())
 }
 
 // crash ends the process, and a new one starts from the stored point.
@@ -347,7 +352,7 @@ func (s *sim) restart() error {
 	if s.cancel == nil {
 		s.ctx, s.cancel = context.WithCancel(context.Background())
 	}
-	var point logical.Stamp
+	var point, skip int
 	err := s.perform("restart", func(ctx context.Context) (err error) {
 		s.session, err = s.target.Take(ctx, logical.Claim{Loop: "l", Holder: "me", TTL: time.Minute})
 		if err != nil {
@@ -357,9 +362,7 @@ func (s *sim) restart() error {
 		if err != nil || memo.Point == nil {
 			return err
 		}
-		var n num
-		_, err = fmt.Sscan(string(memo.Point), &n)
-		point = n
+		_, err = fmt.Sscan(string(memo.Point), &point, &skip)
 		return err
 	})
 	if err != nil {
@@ -367,28 +370,25 @@ func (s *sim) restart() error {
 	}
 	s.budget = NewBudget(s.limit)
 	cfg := s.cfg
-	cfg.Session, cfg.Budget, cfg.Point = gated{s.session, s.gate}, s.budget, point
+	cfg.Session, cfg.Budget, cfg.Skip = gated{s.session, s.gate}, s.budget, skip
+	if point > 0 {
+		cfg.Point = num(point)
+	}
 	s.fan = New(cfg)
 	s.fan.beforeTake = func(ctx context.Context, shard int) { _, _ = s.gate.await(ctx, siteTake, int64(shard)) }
-	return s.resume(point)
+	return s.resume(cfg.Point, skip)
 }
 
 // resume reads the source again, from the transaction after point.
-func (s *sim) resume(point logical.Stamp) error {
+func (s *sim) resume(point logical.Stamp, skip int) error {
 	s.tx, s.at = 0, -1
 	if point != nil {
 		s.tx = int(point.(num))
 	}
-	return s.judge.restarted(s.tx)
+	return s.judge.restarted(s.tx, skip)
 }
 
 // saveMemo stores the consistent point.
 func (s *sim) saveMemo() error {
-	point, ok := s.fan.Point()
-	if !ok {
-		return nil
-	}
-	return s.perform("save memo", func(ctx context.Context) error {
-		return s.session.SaveMemo(ctx, logical.MemoState{Point: fmt.Append(nil, point)})
-	})
+	return s.perform("save memo", func(ctx context.Context) error { return s.fan.SaveMemo(ctx) })
 }
