@@ -26,7 +26,7 @@
 //
 // A [Hook] is asked at every call, and may let it stall, fail before it takes effect, or fail after
 // it took effect; a commit may also take effect later, when its caller has long been told that its
-// outcome is not known. [Chaos] makes a hook that decides by hash(seed, loop, site, count at that
+// outcome is not known, and over newer data unless it is fenced. [Chaos] makes a hook that decides by hash(seed, loop, site, count at that
 // site), so that a seed replays its faults.
 //
 // # Concurrency

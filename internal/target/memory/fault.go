@@ -46,7 +46,8 @@ type Fault struct {
 	Err error
 	// After lets the call take effect before it fails.
 	After bool
-	// Late lets a commit that fails take effect so much later, when its caller has been told.
+	// Late lets a commit that fails take effect so much later, when its caller has been told. It
+	// holds no locks until then, and takes effect over whatever is there by then.
 	Late time.Duration
 }
 

@@ -120,10 +120,13 @@ func (x *tx) Commit(ctx context.Context) error {
 	})
 }
 
-// commitLater commits when nobody waits for it any more. Callers hold mu.
+// commitLater commits when nobody waits for it any more. Until then it holds no locks, as if its
+// statements were still waiting for theirs: nothing but a fence keeps it from overwriting what is
+// newer. Callers hold mu.
 func (x *tx) commitLater(d time.Duration) {
 	t := x.session.target
 	x.done, x.late = true, true
+	x.unlock()
 	t.late.Go(func() {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
@@ -173,10 +176,15 @@ func (x *tx) commit() {
 func (x *tx) end() {
 	x.done = true
 	delete(x.session.loop.open, x)
+	x.unlock()
+	x.view = view{}
+	x.session.target.broadcast()
+}
+
+// unlock releases all locks. Callers hold mu.
+func (x *tx) unlock() {
 	for _, l := range x.held {
 		l.release(x)
 	}
 	x.held, x.wait = nil, nil
-	x.view = view{}
-	x.session.target.broadcast()
 }

@@ -107,8 +107,7 @@ func (x *tx) rekey(ctx context.Context, tab *table, m *logical.Mutation, plan []
 	}
 	row := x.get(tab, oldKey)
 	if row == nil {
-		row = x.get(tab, key)
-		if row == nil && slices.ContainsFunc(m.Values, logical.Value.IsAbsent) {
+		if row = x.get(tab, key); row == nil {
 			return nil
 		}
 	}

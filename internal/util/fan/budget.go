@@ -10,7 +10,7 @@ import (
 // A Budget bounds bytes in flight. Loops may share one. Its methods may be called concurrently, and
 // the fan holds no lock while it calls them.
 type Budget interface {
-	// TryAcquire takes n bytes if they can be had at once.
+	// TryAcquire takes n bytes if they can be had at once, within the bounds.
 	TryAcquire(n int64) bool
 	// Acquire waits until n bytes can be taken, and takes them. It fails only when ctx is done. If n
 	// is more than there can ever be, it waits until nothing else is held.
@@ -50,14 +50,11 @@ func (b *Bytes) Used() int64 {
 	return b.used
 }
 
-// fits reports whether n bytes can be taken now. Callers hold mu.
-func (b *Bytes) fits(n int64) bool { return b.used == 0 || b.used+n <= b.limit }
-
 // TryAcquire implements Budget.
 func (b *Bytes) TryAcquire(n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.waiting) > 0 || !b.fits(n) {
+	if len(b.waiting) > 0 || b.used+n > b.limit {
 		return false
 	}
 	b.used += n
@@ -105,7 +102,10 @@ func (b *Bytes) Release(n int64) {
 
 // serve takes bytes for those who wait, in order. Callers hold mu.
 func (b *Bytes) serve() {
-	for len(b.waiting) > 0 && b.fits(b.waiting[0].n) {
+	for len(b.waiting) > 0 {
+		if n := b.waiting[0].n; b.used > 0 && b.used+n > b.limit {
+			break
+		}
 		b.used += b.waiting[0].n
 		close(b.waiting[0].ready)
 		b.waiting = b.waiting[1:]

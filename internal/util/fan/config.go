@@ -21,6 +21,14 @@ type Config struct {
 	// Point is the consistent point to start from: the first transaction must be after it. It may
 	// be nil.
 	Point logical.Stamp
+	// Skip is how many mutations of the first transaction after Point are in the target already, as
+	// Memo was told when that was stored.
+	Skip int
+	// Memo makes the memo which says that everything up to point is in the target, and besides the
+	// first skip mutations of the transaction after it. It is stored with each barrier, and by
+	// SaveMemo. Without it, a crash may apply a key change again after its old key has come to
+	// belong to another row; see the package documentation. It may be called concurrently.
+	Memo func(point logical.Stamp, skip int) logical.MemoState
 	// MaxRows and MaxBytes bound a batch; one mutation is always a batch. Default 8,192 rows, 1 MiB.
 	MaxRows  int
 	MaxBytes int64

@@ -19,6 +19,13 @@
 // OpTruncate and OpRekey are barriers: everything before has landed when they are applied, and
 // nothing after has begun. For a schema change, call [Fan.Drain] before and after it.
 //
+// To apply a batch again is harmless: the last mutation of each key wins again. A key change is the
+// exception: if its old key has come to belong to another row meanwhile, that row would be moved. So a
+// barrier and how far its transaction has got are stored together ([Config.Memo]), and when the
+// transaction is read again, after a crash or an Abort, what precedes the barrier and the barrier itself
+// are skipped. The source must give a transaction that it gives again the same mutations in the same
+// order.
+//
 // # Progress
 //
 // Mutations that have not landed are counted per source transaction (see package stamp). The

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/tailrace-cdc/tailrace/internal/util/retry"
 	"github.com/tailrace-cdc/tailrace/internal/util/stamp"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -24,27 +25,39 @@ type Fan struct {
 	blocks sync.Pool // of *block
 	feed   feed      // belongs to the goroutine of the source
 
-	mu       sync.Mutex
-	changed  chan struct{} // closed and forgotten when something changed that somebody waits for
-	ctx      context.Context
-	cancel   context.CancelCauseFunc // ends the calls that are under way
-	waits    context.Context
-	endWaits context.CancelFunc // ends the delays before a next try
-	progress stamp.Queue
-	tx       stamp.ID // the open transaction, if there is one
-	fresh    bool     // it has no mutations yet
-	shards   []shard
-	left     int   // mutations that have not landed
-	held     int64 // bytes of the budget that they hold
-	seq      uint64
-	workers  int    // goroutines
-	blocked  []rest // batches that wait for a drain because they violate a constraint
-	drained  bool   // the drain has happened, and somebody applies what was blocked
-	feeding  bool   // the source waits for us
-	stopping bool   // batches that are not in flight stay where they are
-	closed   bool
-	unclean  bool // an Abort was begun and has not fenced
-	err      error
+	memo chan struct{} // holds a token while a memo is on its way to the target
+
+	// beforeTake is a test signal: a worker is about to take its next batch.
+	beforeTake func(ctx context.Context, shard int)
+
+	mu         sync.Mutex
+	changed    chan struct{} // closed and forgotten when something changed that somebody waits for
+	ctx        context.Context
+	cancel     context.CancelCauseFunc // ends the calls that are under way
+	waits      context.Context
+	endWaits   context.CancelFunc // ends the delays before a next try
+	progress   stamp.Queue
+	tx         stamp.ID // the open transaction, if there is one
+	fresh      bool     // it has no mutations yet
+	passed     int      // how many mutations of it have been given to Data
+	skip       int      // how many mutations after the consistent point are in the target for certain
+	again      int      // how many of the next transaction are in the target, if it was read before
+	skipping   int      // how many of the open one are still to be skipped
+	barrier    int      // how many of the open one there are up to the last barrier, itself included
+	unsure     bool     // that barrier has not landed
+	shards     []shard
+	left       int   // mutations that have not landed
+	held       int64 // bytes of the budget that they hold
+	seq        uint64
+	workers    int          // goroutines
+	blocked    []rest       // batches that wait for a drain because they violate a constraint
+	drainRetry *retry.Retry // of whoever applies what was blocked
+	drained    bool         // the drain has happened, and somebody applies what was blocked
+	feeding    bool         // the source waits for us
+	stopping   bool         // batches that are not in flight stay where they are
+	closed     bool
+	unclean    bool // an Abort was begun and has not fenced
+	err        error
 }
 
 // A rest is what a shard could not apply.
@@ -63,6 +76,8 @@ func New(cfg Config) *Fan {
 	f.spaces.New = func() any { return newWorkspace(f.unions) }
 	f.blocks.New = newBlock
 	f.progress.Reset(cfg.Point)
+	f.skip, f.again = cfg.Skip, cfg.Skip
+	f.memo = make(chan struct{}, 1)
 	f.start()
 	return f
 }
@@ -85,9 +100,11 @@ func (f *Fan) Begin(ctx context.Context, stamp logical.Stamp) error {
 	if err := f.usable(); err != nil {
 		return err
 	}
-	f.tx, err = f.progress.Begin(stamp)
-	f.fresh = true
-	return err
+	if f.tx, err = f.progress.Begin(stamp); err != nil {
+		return err
+	}
+	f.fresh, f.passed, f.skipping, f.again = true, 0, f.again, 0
+	return nil
 }
 
 // Commit ends the open transaction. It does not wait for anything.
@@ -99,6 +116,9 @@ func (f *Fan) Commit() error {
 	}
 	if !f.progress.Open() {
 		return errors.New("fan: commit without a transaction")
+	}
+	if f.skipping > 0 {
+		return errors.Errorf("fan: a transaction has %d mutations less than when it was read before", f.skipping)
 	}
 	if f.progress.End() {
 		f.advanced()
@@ -174,6 +194,7 @@ func (f *Fan) broadcast() {
 
 // advanced tells that the consistent point has advanced. Callers hold mu.
 func (f *Fan) advanced() {
+	f.skip = 0
 	if point, ok := f.progress.Point(); ok && f.cfg.OnPoint != nil {
 		f.cfg.OnPoint(point)
 	}
@@ -184,6 +205,33 @@ func (f *Fan) Point() (logical.Stamp, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.progress.Point()
+}
+
+// Progress returns the consistent point, which is nil if there is none yet, and how many mutations of
+// the transaction after it are known to be in the target: those up to the last barrier in it.
+func (f *Fan) Progress() (point logical.Stamp, skip int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	point, _ = f.progress.Point()
+	return point, f.skip
+}
+
+// SaveMemo stores Progress in the target, as Config.Memo says it. It never goes back behind what is
+// stored, also if a barrier is applied at the same time; so store it in no other way.
+func (f *Fan) SaveMemo(ctx context.Context) error {
+	if f.cfg.Memo == nil {
+		return errors.New("fan: nobody makes the memo")
+	}
+	select {
+	case f.memo <- struct{}{}:
+		defer func() { <-f.memo }()
+	case <-ctx.Done():
+		return errors.WithStack(context.Cause(ctx))
+	}
+	point, skip := f.Progress()
+	ctx, cancel := f.timeout(ctx)
+	defer cancel()
+	return f.cfg.Session.SaveMemo(ctx, f.cfg.Memo(point, skip))
 }
 
 // Oldest returns the stamp of the oldest transaction that has not landed, or false if there is none.
@@ -216,5 +264,8 @@ func (f *Fan) Kick() {
 		if r := f.shards[i].retry; r != nil {
 			r.Kick()
 		}
+	}
+	if f.drainRetry != nil {
+		f.drainRetry.Kick()
 	}
 }

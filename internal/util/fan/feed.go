@@ -27,6 +27,7 @@ type feed struct {
 // Data adds mutations to the open transaction. It waits for the budget, and at barriers. The slice
 // may be reused when it returns; what the mutations point to belongs to the fan.
 func (f *Fan) Data(ctx context.Context, muts []logical.Mutation) error {
+	muts = f.skipped(muts)
 	for len(muts) > 0 {
 		barrier := muts[0].Op.Barrier()
 		if barrier {
@@ -38,8 +39,11 @@ func (f *Fan) Data(ctx context.Context, muts []logical.Mutation) error {
 		if err != nil {
 			return err
 		}
-		if err := f.acquire(ctx, bytes); err != nil {
-			return err
+		if !f.cfg.Budget.TryAcquire(bytes) {
+			n, bytes = 1, f.feed.bytes[0] // no more than one at a time is sure to fit
+			if err := f.acquire(ctx, bytes); err != nil {
+				return err
+			}
 		}
 		if err := f.push(muts[:n], bytes); err != nil {
 			f.cfg.Budget.Release(bytes)
@@ -53,6 +57,16 @@ func (f *Fan) Data(ctx context.Context, muts []logical.Mutation) error {
 		muts = muts[n:]
 	}
 	return nil
+}
+
+// skipped leaves out what is in the target already.
+func (f *Fan) skipped(muts []logical.Mutation) []logical.Mutation {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := min(f.skipping, len(muts))
+	f.skipping -= n
+	f.passed += n
+	return muts[n:]
 }
 
 // chunk measures how much of muts is handed out next: a barrier, or what comes before the next one.
@@ -125,9 +139,6 @@ func cost(m *logical.Mutation) int64 {
 // acquire takes bytes of the budget. No lock is held meanwhile, because those who release them need
 // it; and the wait ends if the fan fails, because then nobody releases them.
 func (f *Fan) acquire(ctx context.Context, n int64) error {
-	if f.cfg.Budget.TryAcquire(n) {
-		return nil
-	}
 	f.mu.Lock()
 	if err := f.usable(); err != nil {
 		f.mu.Unlock()
@@ -159,6 +170,10 @@ func (f *Fan) push(muts []logical.Mutation, bytes int64) error {
 	}
 	f.progress.Add(len(muts))
 	f.fresh = false
+	f.passed += len(muts)
+	if muts[0].Op.Barrier() { // then it is alone
+		f.barrier, f.unsure = f.passed, true
+	}
 	f.left += len(muts)
 	f.held += bytes
 	for i := range muts {

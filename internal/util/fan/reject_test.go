@@ -291,7 +291,7 @@ func TestConstraintWaitsForTheRestOfItsTransaction(t *testing.T) {
 // TestConvergeUniqueValues moves unique values around at random, and never lets two rows have one.
 func TestConvergeUniqueValues(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seeds(t, 60, 5000) {
+	for _, seed := range seeds(t, 40, 5000) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 2))
 			target := memory.Open(memory.Config{Unique: uniqueMail.Unique, Hook: memory.Chaos(seed, 0.02, time.Second)})

@@ -26,8 +26,14 @@ func (f *Fan) Abort(ctx context.Context) error {
 		}
 	}
 	if f.err == nil && fence {
+		unsure := f.unsure && f.cfg.Memo != nil
 		f.mu.Unlock()
-		err := f.fence(ctx)
+		err := f.insist(ctx, f.cfg.Session.Fence)
+		if err == nil && unsure {
+			// The barrier that was under way may have landed, and its memo with it. What precedes it
+			// is going to be applied again, so the memo must not say that it can be skipped.
+			err = f.insist(ctx, f.SaveMemo)
+		}
 		f.mu.Lock()
 		if err != nil {
 			return err
@@ -37,18 +43,19 @@ func (f *Fan) Abort(ctx context.Context) error {
 	if f.err != nil {
 		return f.err
 	}
-	f.unclean, f.stopping = false, false
+	f.unclean, f.stopping, f.unsure = false, false, false
 	f.progress.Reset(nil)
+	f.again = f.skip
 	f.start()
 	return nil
 }
 
-// fence fences the session, again and again until ctx is done.
-func (f *Fan) fence(ctx context.Context) error {
+// insist makes a call of the session again and again until it succeeds, or ctx is done.
+func (f *Fan) insist(ctx context.Context, do func(context.Context) error) error {
 	r := retry.New(f.cfg.Retry)
 	for {
 		call, cancel := f.timeout(ctx)
-		err := f.cfg.Session.Fence(call)
+		err := do(call)
 		cancel()
 		switch {
 		case err == nil:

@@ -37,7 +37,8 @@ type workspace struct {
 	relations []*logical.Relation
 	prepared  map[*logical.Relation]struct{}
 	forced    *forced
-	committed bool // the transaction's commit was sent
+	memo      *logical.MemoState // that of a barrier
+	committed bool               // the transaction's commit was sent
 }
 
 // forced is the letter of the one mutation that the next transaction is to set aside.
@@ -70,6 +71,14 @@ func (w *workspace) release() {
 // when they have landed, an error of class reject or constraint if trying again does not help, and
 // errStopped if the worker must end.
 func (w *worker) try(items []item, merge bool) error {
+	if w.fan.cfg.Memo != nil && items[0].mut.Op.Barrier() {
+		select {
+		case w.fan.memo <- struct{}{}:
+			defer func() { <-w.fan.memo }()
+		case <-w.waits.Done():
+			return errStopped
+		}
+	}
 	for n := 1; ; n++ {
 		if w.waits.Err() != nil {
 			return errStopped
@@ -226,7 +235,10 @@ func (w *worker) setAside(items []item, r Rejected, letter logical.DeadLetter) e
 // fill makes of items what the transaction is to apply, and what it is to set aside.
 func (w *worker) fill(items []item, merge bool) error {
 	w.muts, w.hashes = w.muts[:0], w.hashes[:0]
-	w.letters, w.settled = w.letters[:0], w.settled[:0]
+	w.letters, w.settled, w.memo = w.letters[:0], w.settled[:0], nil
+	if w.fan.cfg.Memo != nil && items[0].mut.Op.Barrier() {
+		w.memo = w.barrierMemo()
+	}
 	if w.forced != nil {
 		w.letters = append(w.letters, w.forced.letter)
 		w.settled = append(w.settled, settled{w.forced.r, SetAside})
@@ -257,9 +269,19 @@ func (w *worker) fill(items []item, merge bool) error {
 	return nil
 }
 
+// barrierMemo returns the memo that goes with a barrier: everything before it has landed.
+func (w *worker) barrierMemo() *logical.MemoState {
+	w.fan.mu.Lock()
+	point, _ := w.fan.progress.Point()
+	skip := w.fan.barrier
+	w.fan.mu.Unlock()
+	memo := w.fan.cfg.Memo(point, skip)
+	return &memo
+}
+
 // transact runs the transaction that fill has prepared.
 func (w *worker) transact() error {
-	if len(w.muts) == 0 && len(w.letters) == 0 {
+	if len(w.muts) == 0 && len(w.letters) == 0 && w.memo == nil {
 		return nil
 	}
 	if err := w.prepare(); err != nil {
@@ -293,6 +315,14 @@ func (w *worker) fulfil(tx logical.Tx) error {
 	if len(w.letters) > 0 {
 		ctx, cancel := w.fan.timeout(w.ctx)
 		err := tx.SetAside(ctx, w.letters)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	if w.memo != nil {
+		ctx, cancel := w.fan.timeout(w.ctx)
+		err := tx.SetMemo(ctx, *w.memo)
 		cancel()
 		if err != nil {
 			return err

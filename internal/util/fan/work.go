@@ -21,17 +21,16 @@ type worker struct {
 // worker returns a worker for a shard, or for what is left after a drain if s is nil.
 func (f *Fan) worker(s *shard, ctx, waits context.Context) *worker {
 	w := &worker{workspace: f.spaces.Get().(*workspace), fan: f, shard: -1, ctx: ctx, waits: waits}
-	if s == nil {
-		w.retry = retry.New(f.cfg.Retry)
-		return w
-	}
-	w.shard, w.tune = s.number, &s.tune
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if s.retry == nil {
-		s.retry = retry.New(f.cfg.Retry)
+	r := &f.drainRetry
+	if s != nil {
+		r, w.shard, w.tune = &s.retry, s.number, &s.tune
 	}
-	w.retry = s.retry
+	if *r == nil {
+		*r = retry.New(f.cfg.Retry)
+	}
+	w.retry = *r
 	return w
 }
 
@@ -50,6 +49,9 @@ func (f *Fan) work(s *shard, ctx, waits context.Context) {
 
 // next takes the next batch of a shard. If there is none, the shard stops running.
 func (f *Fan) next(s *shard, w *worker) bool {
+	if f.beforeTake != nil {
+		f.beforeTake(w.waits, s.number)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	clear(w.items)
@@ -114,6 +116,9 @@ func (f *Fan) landed(items []item) (bytes int64) {
 	}
 	if advanced {
 		f.advanced()
+	}
+	if items[0].mut.Op.Barrier() {
+		f.skip, f.unsure = f.barrier, false
 	}
 	f.left -= len(items)
 	f.held -= bytes
