@@ -80,7 +80,7 @@ func (r *reader) enter(seg *segment, off int64) (bool, error) {
 		q.warn(errors.WithStack(&CorruptionError{Dir: q.dir, Segment: seg.name, Length: dataStart, Reason: "both headers are damaged"}))
 	}
 	if off == dataStart {
-		if err := r.missing(prev, badRange{}); err != nil {
+		if err := r.missing(min(prev, seg.first-1), badRange{}); err != nil {
 			_ = f.Close()
 			return false, err
 		}
@@ -149,7 +149,7 @@ func (r *reader) leave() {
 
 // bounds returns the end of the segment's readable bytes, and sets upTo.
 func (r *reader) bounds() (int64, error) {
-	last, known, err := r.q.lastOf(r.seg)
+	last, _, known, err := r.q.lastOf(r.seg)
 	if err != nil {
 		return 0, err
 	}
@@ -166,7 +166,7 @@ func (r *reader) bounds() (int64, error) {
 func (r *reader) account(b scanned, eof bool) error {
 	upTo := b.Sequence - 1
 	if eof {
-		last, known, err := r.q.lastOf(r.seg)
+		_, last, known, err := r.q.lastOf(r.seg)
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func (q *Queue) loadNewest(c cursor) error {
 	if c.Clean && marked && rec.end == seg.size {
 		// It was closed properly, so there is nothing to look for.
 		q.newest, q.next = max(q.newest, rec.last), max(q.next, rec.last+1)
-		seg.last, seg.lastKnown = rec.last, true
+		seg.ends(rec.last)
 		q.mark = place{seg: seg, off: rec.end, seq: rec.last}
 		return nil
 	}
@@ -70,7 +70,7 @@ func (q *Queue) loadNewest(c cursor) error {
 	}
 	q.newest = max(q.newest, rec.last)
 	q.next = max(q.next, q.newest+1)
-	seg.last, seg.lastKnown = rec.last, true
+	seg.ends(rec.last)
 	return rec.sync()
 }
 
