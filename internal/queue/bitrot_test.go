@@ -58,7 +58,7 @@ func newOriginal(t *testing.T, clean bool) *original {
 
 func rotConfig(d *simdisk.Disk) Config {
 	now := time.Unix(1_700_000_000, 0)
-	return Config{Dir: "/q", Name: "rot", manual: true, FS: d, Now: func() time.Time { return now }}
+	return Config{Dir: "/q", Name: "rot", manual: true, FS: d, chunk: 256, Now: func() time.Time { return now }}
 }
 
 // drain reads everything that is there.

@@ -134,11 +134,11 @@ func (r *reader) open() error {
 }
 
 func (r *reader) closeFile() {
+	r.scan.drop()
 	if r.file != nil {
 		_ = r.file.Close() // it was only read
 		r.file, r.scan.file = nil, nil
 	}
-	r.scan.drop()
 }
 
 // leave forgets the segment; the next one is looked up by r.last.

@@ -49,6 +49,7 @@ func TestAckedSurvivesPowerLoss(t *testing.T) {
 
 func powerLossRun(t *testing.T, seed uint64, mode SyncMode, drops, faults bool) int {
 	w := newWorld(t, seed)
+	w.cfg.serial = faults
 	w.cfg.Sync, w.drops, w.lossy = mode, drops, mode != SyncAlways
 	points := 0
 	crashSeed := seed << 16
@@ -79,14 +80,14 @@ func powerLossRun(t *testing.T, seed uint64, mode SyncMode, drops, faults bool) 
 		}
 		crashSeed++
 		after := w.disk.Crash(crashSeed)
-		w.disk.OnChange, w.disk.OnFault = nil, nil
 		_ = w.r.Close()
+		w.disk.OnChange, w.disk.OnFault = nil, nil
 		_ = w.q.Close() // of the old disk; nobody looks at it any more
 		w.crashed(after)
 		arm()
 	}
-	w.disk.OnChange, w.disk.OnFault = nil, nil
 	_ = w.r.Close()
+	w.disk.OnChange, w.disk.OnFault = nil, nil
 	_ = w.q.Close()
 	return points
 }
