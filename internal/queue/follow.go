@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"math"
 
 	"github.com/pkg/errors"
@@ -213,4 +214,28 @@ func (r *reader) undecodable(b scanned, cause error) error {
 		Reason: LostCorrupt, First: b.Sequence, Last: b.Sequence, Blocks: 1, Points: int64(b.Points), Bytes: b.size(), Exact: true,
 		Time: r.q.cfg.Now().UnixNano(),
 	})
+}
+
+// readToEnd reads everything that is there, so that what is missing is declared.
+func (q *Queue) readToEnd() error {
+	nr, err := q.NewReader(0)
+	if err != nil {
+		return err
+	}
+	defer nr.Close()
+	r := nr.(*reader)
+	failures := 0
+	for {
+		_, err := r.find(context.Background(), false)
+		switch {
+		case errors.Is(err, errNothingYet):
+			return nil
+		case err != nil && failures >= maxReadFailures:
+			return err
+		case err != nil:
+			failures++
+		default:
+			failures = 0
+		}
+	}
 }
