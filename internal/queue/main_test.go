@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"context"
+	"encoding/binary"
 	"flag"
 	"math/rand/v2"
 	"os"
@@ -60,4 +62,12 @@ func seeds(t *testing.T, n int, run func(t *testing.T, seed uint64) bool) {
 			return
 		}
 	}
+}
+
+var nilCtx = context.Background()
+
+// sealFileHeadAs makes the head of a file that a later version wrote.
+func sealFileHeadAs(b []byte, version uint16) {
+	binary.LittleEndian.PutUint16(b[8:], version)
+	binary.LittleEndian.PutUint32(b[12:], fileHeadSum(b[:fileHeadSize]))
 }

@@ -61,11 +61,14 @@ func (q *Queue) loadNewest(c cursor) error {
 	if err := rec.cut(); err != nil {
 		return err
 	}
-	if !good && rec.end == dataStart && len(q.segs) > 1 {
+	if !good && rec.end == dataStart {
 		// Nothing of it is left, not even where it belongs: the one before it is the
-		// newest.
+		// newest, if there is one.
 		q.segs = q.segs[:len(q.segs)-1]
 		q.passed = append(q.passed, passed{segment: seg})
+		if len(q.segs) == 0 {
+			return nil
+		}
 		return q.loadNewest(c)
 	}
 	q.newest = max(q.newest, rec.last)
