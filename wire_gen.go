@@ -25,7 +25,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	target, cleanup2, err := start.ProvideTarget(ctx, installation, logger)
+	target, cleanup2, err := start.ProvideTarget(ctx, config, installation, logger)
 	if err != nil {
 		cleanup()
 		return nil, nil, err

@@ -36,13 +36,13 @@ func (q *Queue) Reserve(g *Group) (Reservation, error) {
 			return Reservation{bytes: n}, nil
 		}
 		switch policy := q.Limits().Policy; {
-		case policy == DropOldest && !full.Never:
-			made, err := q.makeRoom(n)
+		case policy == DropOldest && !full.Never && (!full.final || full.Scope == "store"):
+			reserved, err := q.makeRoomFor(n, full)
 			if err != nil {
 				return Reservation{}, err
 			}
-			if !made {
-				return Reservation{}, full
+			if reserved {
+				return Reservation{bytes: n}, nil
 			}
 		case policy == DropNewest:
 			q.dropNewest(g)
@@ -52,6 +52,23 @@ func (q *Queue) Reserve(g *Group) (Reservation, error) {
 			return Reservation{}, full
 		}
 	}
+}
+
+// makeRoomFor drops older groups. If it is not this queue that is full but all of
+// them, it has given back as much as it takes, and may reserve that.
+func (q *Queue) makeRoomFor(n int64, full *FullError) (reserved bool, err error) {
+	made, err := q.makeRoom(n)
+	if err != nil {
+		return false, err
+	}
+	if !made {
+		return false, errors.WithStack(full)
+	}
+	if full.Scope == "queue" {
+		return false, nil
+	}
+	again, err := q.admit(n)
+	return again == nil, err
 }
 
 // tryReserve returns what is full, or nil if the space is reserved.

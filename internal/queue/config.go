@@ -110,6 +110,10 @@ type Config struct {
 	guard *Store
 	// manual leaves the keeper out, so that a test decides when it comes.
 	manual bool
+	// chunk is how much a reader reads at once.
+	chunk int
+	// serial leaves reading ahead out, so that faults hit in a known order.
+	serial bool
 }
 
 func (c Config) withDefaults() Config {
@@ -125,6 +129,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.IdleAfter <= 0 {
 		c.IdleAfter = 10 * time.Second
+	}
+	if c.chunk == 0 {
+		c.chunk = readChunk
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -119,7 +119,7 @@ func (q *Queue) dropIn(at place, loss, whole *Loss, more func(*Loss, *blockHead)
 	}
 	defer f.Close()
 	s := &q.head.scan
-	*s = scanner{window: window{file: f, buf: s.buf[:0], chunk: headChunk}, seed: at.seg.seed, off: at.off, limit: end, heads: true, last: q.settled()}
+	*s = scanner{window: window{file: f, mem: s.mem, chunk: headChunk}, seed: at.seg.seed, off: at.off, limit: end, heads: true, last: q.settled()}
 	defer func() { s.file = nil }()
 	for {
 		b, err := s.next()

@@ -30,6 +30,9 @@ type FullError struct {
 	Scope string
 	// Never is set if the group would not even fit into an empty queue.
 	Never bool
+
+	// final is set if not even dropping older groups helps.
+	final bool
 }
 
 func (e *FullError) Error() string {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"math"
 
 	"github.com/pkg/errors"
@@ -80,7 +81,7 @@ func (r *reader) enter(seg *segment, off int64) (bool, error) {
 		q.warn(errors.WithStack(&CorruptionError{Dir: q.dir, Segment: seg.name, Length: dataStart, Reason: "both headers are damaged"}))
 	}
 	if off == dataStart {
-		if err := r.missing(prev, badRange{}); err != nil {
+		if err := r.missing(min(prev, seg.first-1), badRange{}); err != nil {
 			_ = f.Close()
 			return false, err
 		}
@@ -134,11 +135,11 @@ func (r *reader) open() error {
 }
 
 func (r *reader) closeFile() {
+	r.scan.drop()
 	if r.file != nil {
 		_ = r.file.Close() // it was only read
 		r.file, r.scan.file = nil, nil
 	}
-	r.scan.drop()
 }
 
 // leave forgets the segment; the next one is looked up by r.last.
@@ -149,7 +150,7 @@ func (r *reader) leave() {
 
 // bounds returns the end of the segment's readable bytes, and sets upTo.
 func (r *reader) bounds() (int64, error) {
-	last, known, err := r.q.lastOf(r.seg)
+	last, _, known, err := r.q.lastOf(r.seg)
 	if err != nil {
 		return 0, err
 	}
@@ -166,7 +167,7 @@ func (r *reader) bounds() (int64, error) {
 func (r *reader) account(b scanned, eof bool) error {
 	upTo := b.Sequence - 1
 	if eof {
-		last, known, err := r.q.lastOf(r.seg)
+		_, last, known, err := r.q.lastOf(r.seg)
 		if err != nil {
 			return err
 		}
@@ -213,4 +214,28 @@ func (r *reader) undecodable(b scanned, cause error) error {
 		Reason: LostCorrupt, First: b.Sequence, Last: b.Sequence, Blocks: 1, Points: int64(b.Points), Bytes: b.size(), Exact: true,
 		Time: r.q.cfg.Now().UnixNano(),
 	})
+}
+
+// readToEnd reads everything that is there, so that what is missing is declared.
+func (q *Queue) readToEnd() error {
+	nr, err := q.NewReader(0)
+	if err != nil {
+		return err
+	}
+	defer nr.Close()
+	r := nr.(*reader)
+	failures := 0
+	for {
+		_, err := r.find(context.Background(), false)
+		switch {
+		case errors.Is(err, errNothingYet):
+			return nil
+		case err != nil && failures >= maxReadFailures:
+			return err
+		case err != nil:
+			failures++
+		default:
+			failures = 0
+		}
+	}
 }

@@ -120,7 +120,7 @@ func (q *Queue) walk(from place, target Sequence) (place, bool, error) {
 	}
 	defer f.Close()
 	s := &q.head.scan
-	*s = scanner{window: window{file: f, buf: s.buf[:0], chunk: headChunk}, seed: from.seg.seed, off: from.off, limit: end, heads: true, last: target}
+	*s = scanner{window: window{file: f, mem: s.mem, chunk: headChunk}, seed: from.seg.seed, off: from.off, limit: end, heads: true, last: target}
 	b, err := s.next()
 	s.file = nil
 	if isEOF(err) {

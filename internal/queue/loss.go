@@ -1,5 +1,7 @@
 package queue
 
+import "fmt"
+
 // Reason says why blocks were lost.
 type Reason string
 
@@ -44,4 +46,19 @@ type Loss struct {
 	// Oldest and Newest are the enqueue times of the lost, zero if unknown.
 	Oldest int64 `json:"oldest,omitempty"`
 	Newest int64 `json:"newest,omitempty"`
+}
+
+// describe says it in a line.
+func (x Loss) describe() string {
+	switch {
+	case x.Blocks == 0:
+		return fmt.Sprintf("up to %d bytes, count unknown (%s)", x.Bytes, x.Reason)
+	case x.First == 0:
+		return fmt.Sprintf("%d blocks, %d points (%s)", x.Blocks, x.Points, x.Reason)
+	}
+	about := ""
+	if !x.Exact {
+		about = " or more"
+	}
+	return fmt.Sprintf("sequences %d to %d, %d blocks, %d points%s (%s)", x.First, x.Last, x.Blocks, x.Points, about, x.Reason)
 }

@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"context"
+	"encoding/binary"
 	"flag"
 	"math/rand/v2"
 	"os"
@@ -25,22 +27,47 @@ func count(reduced, full int) int {
 	return reduced
 }
 
-// seeds calls run with n seeds, or only with the one that is to be replayed.
-func seeds(t *testing.T, n int, run func(t *testing.T, seed uint64)) {
-	t.Helper()
+// replay returns the seed that is to be replayed, or 0.
+func replay() uint64 {
 	seed := *seedFlag
 	if s := os.Getenv("TAILRACE_SEED"); s != "" {
 		seed, _ = strconv.ParseUint(s, 10, 64)
 	}
-	if seed != 0 {
+	return seed
+}
+
+func replaying() bool { return replay() != 0 }
+
+// seeds calls run with n seeds (-1: as long as it returns true), or only with the
+// one that is to be replayed.
+func seeds(t *testing.T, n int, run func(t *testing.T, seed uint64) bool) {
+	t.Helper()
+	if seed := replay(); seed != 0 {
 		run(t, seed)
 		return
 	}
-	first := rand.Uint64() >> 1
-	t.Logf("seeds %d to %d; replay one with -queue.seed", first, first+uint64(n)-1)
-	for i := range n {
-		if run(t, first+uint64(i)); t.Failed() {
-			t.Fatalf("replay with -queue.seed=%d", first+uint64(i))
+	first := rand.Uint64() >> 20
+	t.Logf("seeds from %d; replay one with -queue.seed", first)
+	for i := 0; i != n; i++ {
+		seed := first + uint64(i)
+		ok := func() bool {
+			defer func() {
+				if t.Failed() {
+					t.Logf("replay with -queue.seed=%d", seed)
+				}
+			}()
+			return run(t, seed)
+		}()
+		if !ok || t.Failed() {
+			return
 		}
 	}
+}
+
+var nilCtx = context.Background()
+
+// sealFileHeadAs makes the head of a file that a later version wrote.
+func sealFileHeadAs(b []byte, version uint16) {
+	binary.LittleEndian.PutUint16(b[8:], version)
+	binary.LittleEndian.PutUint32(b[12:], fileHeadSum(b[:fileHeadSize]))
 }

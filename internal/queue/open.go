@@ -59,6 +59,11 @@ func (q *Queue) load() error {
 	if err != nil {
 		return errors.Wrapf(err, "queue %s: read losses", q.name)
 	}
+	// A process that died between a rename and this left names that are not durable.
+	// Nothing may be removed on the strength of them.
+	if err := q.fs.SyncDir(q.dir); err != nil {
+		return errors.Wrapf(err, "queue %s: sync directory", q.name)
+	}
 	segs := segmentsOf(entries, ID{})
 	if err := q.identify(c, found, books, segs); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -13,35 +14,42 @@ import (
 // changes the disk, in long random runs of several lives, and opens what is left.
 func TestAckedSurvivesPowerLoss(t *testing.T) {
 	t.Parallel()
-	runs := 12
-	points := 0
-	for _, kind := range []struct {
-		name   string
-		mode   SyncMode
-		drops  bool
-		faults bool
-	}{
-		{"Always", SyncAlways, false, false},
-		{"AlwaysWithFaults", SyncAlways, false, true},
-		{"AlwaysWithDrops", SyncAlways, true, true},
-		{"Interval", SyncInterval, false, false},
-		{"IntervalWithFaults", SyncInterval, true, true},
-		{"Never", SyncNever, true, true},
-	} {
-		t.Run(kind.name, func(t *testing.T) {
-			seeds(t, count(runs, 100), func(t *testing.T, seed uint64) {
-				points += powerLossRun(t, seed, kind.mode, kind.drops, kind.faults)
+	var points atomic.Int64
+	t.Run("kinds", func(t *testing.T) {
+		for _, kind := range []struct {
+			name   string
+			mode   SyncMode
+			drops  bool
+			faults bool
+		}{
+			{"Always", SyncAlways, false, false},
+			{"AlwaysWithFaults", SyncAlways, false, true},
+			{"AlwaysWithDrops", SyncAlways, true, true},
+			{"Interval", SyncInterval, false, false},
+			{"IntervalWithFaults", SyncInterval, true, true},
+			{"Never", SyncNever, true, true},
+		} {
+			t.Run(kind.name, func(t *testing.T) {
+				t.Parallel()
+				enough := int64(count(1_800, 80_000))
+				seeds(t, -1, func(t *testing.T, seed uint64) bool {
+					n := int64(powerLossRun(t, seed, kind.mode, kind.drops, kind.faults))
+					points.Add(n)
+					enough -= n
+					return enough > 0
+				})
 			})
-		})
-	}
-	t.Logf("%d crash points", points)
-	if *seedFlag == 0 && !t.Failed() {
-		require.GreaterOrEqual(t, points, 10_000)
+		}
+	})
+	t.Logf("%d crash points", points.Load())
+	if !replaying() && !t.Failed() {
+		require.GreaterOrEqual(t, points.Load(), int64(10_000))
 	}
 }
 
 func powerLossRun(t *testing.T, seed uint64, mode SyncMode, drops, faults bool) int {
 	w := newWorld(t, seed)
+	w.cfg.serial = faults
 	w.cfg.Sync, w.drops, w.lossy = mode, drops, mode != SyncAlways
 	points := 0
 	crashSeed := seed << 16
@@ -50,7 +58,7 @@ func powerLossRun(t *testing.T, seed uint64, mode SyncMode, drops, faults bool) 
 		crashSeed++
 		image := w.disk.Crash(crashSeed)
 		if points%8 == 0 {
-			w.verifyNested(image, crashSeed)
+			points += w.verifyNested(image, crashSeed)
 			return
 		}
 		w.verify(image)
@@ -72,20 +80,21 @@ func powerLossRun(t *testing.T, seed uint64, mode SyncMode, drops, faults bool) 
 		}
 		crashSeed++
 		after := w.disk.Crash(crashSeed)
-		w.disk.OnChange, w.disk.OnFault = nil, nil
 		_ = w.r.Close()
+		w.disk.OnChange, w.disk.OnFault = nil, nil
 		_ = w.q.Close() // of the old disk; nobody looks at it any more
 		w.crashed(after)
 		arm()
 	}
-	w.disk.OnChange, w.disk.OnFault = nil, nil
 	_ = w.r.Close()
+	w.disk.OnChange, w.disk.OnFault = nil, nil
 	_ = w.q.Close()
 	return points
 }
 
-// verifyNested cuts the power a second time, in the middle of the recovery.
-func (w *world) verifyNested(image *simdisk.Disk, seed uint64) {
+// verifyNested cuts the power a second time, in the middle of the recovery. It
+// returns the number of such cuts.
+func (w *world) verifyNested(image *simdisk.Disk, seed uint64) int {
 	var images []*simdisk.Disk
 	image.OnChange = func(simdisk.Op) {
 		if len(images) < 12 {
@@ -103,6 +112,7 @@ func (w *world) verifyNested(image *simdisk.Disk, seed uint64) {
 		w.verify(i)
 	}
 	w.verify(image)
+	return len(images)
 }
 
 // randomFault makes one operation in about thirty fail, before or after it took

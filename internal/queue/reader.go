@@ -41,7 +41,10 @@ type reader struct {
 // or dropped is not delivered again, so zero means the oldest unsent block.
 func (q *Queue) NewReader(after Sequence) (Reader, error) {
 	r := &reader{q: q, last: max(after, q.settled()), poked: make(chan struct{}, 1), idle: time.NewTimer(q.cfg.IdleAfter)}
-	r.scan.chunk = readChunk
+	r.scan.chunk = q.cfg.chunk
+	if !q.cfg.serial {
+		r.scan.ahead = newAhead()
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closing {
@@ -78,9 +81,14 @@ func (r *reader) next(ctx context.Context, dst []byte, own bool) (Block, error) 
 	if err != nil {
 		return Block{}, err
 	}
-	// What comes next decides whether this block ends its group; so an own payload
-	// may stay in the read buffer only if we need not look.
-	payload, err := r.dec.decode(&b.blockHead, b.stored, dst, own && b.last())
+	// What comes next decides whether this block ends its group. Most often it is in
+	// the read buffer already, so that the payload may stay there too.
+	ends, looked := b.last(), b.last()
+	if !looked {
+		ends, looked = r.peekInPlace(&b.blockHead)
+	}
+	stays := own && looked
+	payload, err := r.dec.decode(&b.blockHead, b.stored, dst, stays)
 	if err != nil {
 		// Its sums are right, so it was like this when it was written. It is declared
 		// lost, and delivered empty, for the sake of its group's end.
@@ -89,19 +97,46 @@ func (r *reader) next(ctx context.Context, dst []byte, own bool) (Block, error) 
 		}
 		b.Points, payload = 0, nil
 	}
-	if own && (b.Codec != codecNone || !b.last()) {
+	if own && (b.Codec != codecNone || !stays) && payload != nil {
 		r.out = payload[:0]
 	}
-	last := b.last()
-	if !last {
-		if last, err = r.endsGroup(&b.blockHead, b.off); err != nil {
+	if !looked {
+		if ends, err = r.endsGroup(&b.blockHead, b.off); err != nil {
 			return Block{}, err
 		}
 	}
 	return Block{
-		Sequence: b.Sequence, Time: b.Time, Points: int(b.Points), Kind: b.Kind, Group: b.groupEnd(), Last: last,
+		Sequence: b.Sequence, Time: b.Time, Points: int(b.Points), Kind: b.Kind, Group: b.groupEnd(), Last: ends,
 		Payload: payload,
 	}, nil
+}
+
+// peekInPlace is endsGroup without moving the read buffer. It reports whether it
+// could tell.
+func (r *reader) peekInPlace(h *blockHead) (ends, looked bool) {
+	if Sequence(r.q.floor.Load()) >= h.Sequence {
+		return false, false
+	}
+	off := r.scan.off
+	next, ok := r.scan.inPlace()
+	if !ok {
+		return false, false
+	}
+	if next.Sequence > r.upTo {
+		r.scan.off = off
+		return false, false
+	}
+	r.took(&next)
+	r.peek, r.peeked = next, true
+	return next.group() != h.group(), true
+}
+
+// took notes that a block was found.
+func (r *reader) took(b *scanned) {
+	r.last, r.scan.last = b.Sequence, b.Sequence
+	if b.Index == 0 {
+		r.q.passedBy(place{seg: r.seg, off: b.off, seq: b.Sequence, time: b.Time})
+	}
 }
 
 // take returns the block that was peeked at, or waits for one.
@@ -190,8 +225,7 @@ func (r *reader) find(ctx context.Context, wait bool) (scanned, error) {
 		if eof {
 			continue
 		}
-		r.last, r.scan.last = b.Sequence, b.Sequence
-		r.q.passedBy(place{seg: r.seg, off: b.off, seq: b.Sequence, time: b.Time})
+		r.took(&b)
 		return b, nil
 	}
 }
@@ -208,6 +242,7 @@ func (r *reader) wait(ctx context.Context) error {
 			return ctx.Err()
 		case <-r.idle.C:
 			r.closeFile()
+			r.scan.free()
 		}
 	}
 }

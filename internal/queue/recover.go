@@ -47,7 +47,7 @@ func (q *Queue) loadNewest(c cursor) error {
 	if c.Clean && marked && rec.end == seg.size {
 		// It was closed properly, so there is nothing to look for.
 		q.newest, q.next = max(q.newest, rec.last), max(q.next, rec.last+1)
-		seg.last, seg.lastKnown = rec.last, true
+		seg.ends(rec.last)
 		q.mark = place{seg: seg, off: rec.end, seq: rec.last}
 		return nil
 	}
@@ -61,16 +61,19 @@ func (q *Queue) loadNewest(c cursor) error {
 	if err := rec.cut(); err != nil {
 		return err
 	}
-	if !good && rec.end == dataStart && len(q.segs) > 1 {
+	if !good && rec.end == dataStart {
 		// Nothing of it is left, not even where it belongs: the one before it is the
-		// newest.
+		// newest, if there is one.
 		q.segs = q.segs[:len(q.segs)-1]
 		q.passed = append(q.passed, passed{segment: seg})
+		if len(q.segs) == 0 {
+			return nil
+		}
 		return q.loadNewest(c)
 	}
 	q.newest = max(q.newest, rec.last)
 	q.next = max(q.next, q.newest+1)
-	seg.last, seg.lastKnown = rec.last, true
+	seg.ends(rec.last)
 	return rec.sync()
 }
 

@@ -8,46 +8,6 @@ import (
 	"github.com/pkg/errors"
 )
 
-// window reads a file forwards through one buffer.
-type window struct {
-	file  io.ReaderAt
-	buf   []byte
-	start int64 // file offset of buf[0]
-	chunk int   // how much is read at once
-}
-
-// bytes returns n bytes at off, none of them at or after limit, which are valid
-// until the next call. It fails with io.ErrUnexpectedEOF where the file is shorter.
-func (w *window) bytes(off int64, n int, limit int64) ([]byte, error) {
-	if off+int64(n) > limit {
-		return nil, io.ErrUnexpectedEOF
-	}
-	if off >= w.start && off+int64(n) <= w.start+int64(len(w.buf)) {
-		return w.buf[off-w.start:][:n], nil
-	}
-	kept := 0
-	if off >= w.start && off < w.start+int64(len(w.buf)) {
-		kept = copy(w.buf, w.buf[off-w.start:])
-	}
-	want := int(min(int64(max(n, w.chunk)), limit-off))
-	if cap(w.buf) < want {
-		w.buf = append(make([]byte, 0, max(want, min(2*cap(w.buf), MaxPayload))), w.buf[:kept]...)
-	}
-	w.buf, w.start = w.buf[:want], off
-	got, err := w.file.ReadAt(w.buf[kept:], off+int64(kept))
-	w.buf = w.buf[:kept+got]
-	if len(w.buf) >= n {
-		return w.buf[:n], nil
-	}
-	if err == nil || errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	return nil, err
-}
-
-// drop forgets what was read, for a file that is about to be another one.
-func (w *window) drop() { w.buf, w.start = w.buf[:0], 0 }
-
 // scanner finds the blocks of one segment, and its way over damage.
 type scanner struct {
 	window
@@ -138,6 +98,26 @@ func (s *scanner) next() (scanned, error) {
 		s.off = s.limit
 	}
 	return scanned{bad: bad}, io.EOF
+}
+
+// inPlace returns the next block if all is well with it and it is in the buffer as
+// a whole, so that what was returned before stays where it is.
+func (s *scanner) inPlace() (scanned, bool) {
+	var found scanned
+	h := &found.blockHead
+	if s.off+blockHeadSize > s.limit || !s.has(s.off, blockHeadSize) || !h.decode(s.buf[s.off-s.start:], s.seed, s.off) {
+		return scanned{}, false
+	}
+	if h.Sequence != s.last+1 || s.off+h.size() > s.limit || !s.has(s.off, blockHeadSize+int(h.Stored)) {
+		return scanned{}, false
+	}
+	found.off = s.off
+	found.stored = s.buf[s.off-s.start+blockHeadSize:][:h.Stored]
+	if crc32.Checksum(found.stored, castagnoli) != h.PayloadSum {
+		return scanned{}, false
+	}
+	s.off += h.size()
+	return found, true
 }
 
 // resync returns the next place that could be a block, looking only at what is

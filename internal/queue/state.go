@@ -40,7 +40,8 @@ func (q *Queue) growLocked(seg *segment, end int64, last Sequence, places []plac
 		q.segs = append(q.segs, seg)
 	}
 	q.live += end - seg.end
-	seg.end, seg.size, seg.last, seg.lastKnown = end, end, last, true
+	seg.end, seg.size = end, end
+	seg.ends(last)
 	q.newest = max(q.newest, last)
 	for _, p := range places {
 		q.tail.add(p)
@@ -62,7 +63,8 @@ func (q *Queue) replaceEnd(old *segment, end int64, last Sequence, next *segment
 	if slices.Contains(q.segs, old) {
 		q.live -= old.end - end
 	}
-	old.end, old.last, old.lastKnown, old.sealed = end, last, true, true
+	old.end, old.sealed = end, true
+	old.ends(last)
 	unsent := q.head.at.seq
 	if unsent > last {
 		q.head.at.seq = 0
@@ -87,7 +89,8 @@ func (q *Queue) replaceEnd(old *segment, end int64, last Sequence, next *segment
 func (q *Queue) seal(seg *segment, last Sequence) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	seg.sealed, seg.last, seg.lastKnown = true, last, true
+	seg.sealed = true
+	seg.ends(last)
 	for r := range q.readers {
 		r.poke()
 	}
@@ -196,7 +199,7 @@ func (q *Queue) passedBy(p place) {
 
 // forgetSegment takes the newest segment out of the books when its file is gone.
 func (q *Queue) forgetSegment(seg *segment) error {
-	last, known, err := q.lastOf(seg)
+	_, last, known, err := q.lastOf(seg)
 	if err != nil || !known {
 		return err
 	}
@@ -214,22 +217,26 @@ func (q *Queue) forgetSegment(seg *segment) error {
 }
 
 // lastOf returns the last valid sequence of a sealed segment. For one of an
-// earlier process it stands in the header of the next.
-func (q *Queue) lastOf(seg *segment) (Sequence, bool, error) {
+// earlier process it stands in the header of the next; where that is damaged, a
+// later one tells what is valid at most, and how much must have been in this
+// segment for sure is less.
+func (q *Queue) lastOf(seg *segment) (most, sure Sequence, known bool, err error) {
 	q.mu.Lock()
-	last, known, next := seg.last, seg.lastKnown && seg.sealed, q.afterLocked(seg)
+	most, sure, known = seg.last, seg.sure, seg.lastKnown && seg.sealed
+	next := q.afterLocked(seg)
 	q.mu.Unlock()
 	if known || next == nil || !seg.sealed {
-		return last, known, nil
+		return most, sure, known, nil
 	}
-	last, _, err := q.lastBefore(next)
+	most, _, err = q.lastBefore(next)
 	if err != nil {
-		return 0, false, err
+		return 0, 0, false, err
 	}
+	sure = min(most, next.first-1)
 	q.mu.Lock()
-	seg.last, seg.lastKnown = last, true
+	seg.last, seg.sure, seg.lastKnown = most, sure, true
 	q.mu.Unlock()
-	return last, true, nil
+	return most, sure, true, nil
 }
 
 // lastBefore returns the last valid sequence before a segment. If its header is
@@ -242,7 +249,7 @@ func (q *Queue) lastBefore(seg *segment) (last Sequence, good bool, err error) {
 			return 0, false, err
 		}
 		if state == headGood && head.ID == q.id && head.First == s.first {
-			return min(head.Prev, seg.first-1), s == seg, nil
+			return head.Prev, s == seg, nil
 		}
 		q.mu.Lock()
 		s = q.afterLocked(s)

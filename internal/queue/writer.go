@@ -193,7 +193,9 @@ func (w *writer) stage(r *request, i int, at int64) error {
 	if h.After == 0 {
 		h.Flags |= flagLast
 	}
-	w.places = append(w.places, place{seg: w.seg, off: at, seq: h.Sequence, time: h.Time})
+	if i == 0 {
+		w.places = append(w.places, place{seg: w.seg, off: at, seq: h.Sequence, time: h.Time})
+	}
 	n := len(w.staging)
 	w.staging = grow(w.staging, blockHeadSize)[:n+blockHeadSize]
 	h.encode(w.staging[n:], w.seg.seed, at)

@@ -24,6 +24,17 @@ type Config struct {
 	ApplyTimeout   time.Duration
 	RetryDelay     time.Duration
 	StandbyTimeout time.Duration
+	// TargetConn is the target of the default stream: sqlite:PATH or postgres://…; empty for the embedded
+	// one.
+	TargetConn string
+	// TargetDBConns, StagingSchema and IndexTags are for a SQL server; see postgres.Config.
+	TargetDBConns int
+	StagingSchema string
+	IndexTags     []string
+	// BackfillWindow, FanShards and Immediate choose the mode of the loops; see logical.Config.
+	BackfillWindow time.Duration
+	FanShards      int
+	Immediate      bool
 	// GracePeriod bounds how long a shutdown waits for what is in flight.
 	GracePeriod time.Duration
 	// LogFormat is text or json.
@@ -52,6 +63,13 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.DurationVar(&c.ApplyTimeout, "applyTimeout", loop.ApplyTimeout, "the longest that a statement at the target may take")
 	set.DurationVar(&c.RetryDelay, "retryDelay", loop.RetryDelay, "the first delay after a failure; grows exponentially, with jitter, up to 30s")
 	set.DurationVar(&c.StandbyTimeout, "standbyTimeout", loop.StandbyTimeout, "how often progress is stored and told to the source, at the least")
+	set.StringVar(&c.TargetConn, "targetConn", "", "where the default stream goes: postgres://user:password@host/database or sqlite:PATH; default is an embedded SQLite file")
+	set.IntVar(&c.TargetDBConns, "targetDBConns", 16, "the most connections to a SQL server")
+	set.StringVar(&c.StagingSchema, "stagingSchema", "_tailrace", "where a SQL server keeps consistent points, leases and dead letters")
+	set.StringSliceVar(&c.IndexTags, "indexTags", nil, "tags that get an index in new tables; halves the rate of loading")
+	set.DurationVar(&c.BackfillWindow, "backfillWindow", 10*time.Minute, "fan out when the oldest write that waits is older than this, and go back to serial below half of it; 0s is never")
+	set.IntVar(&c.FanShards, "fanShards", 0, "target transactions in flight in fan mode; 0 is max(4, 2 × CPUs), and at most targetDBConns less two")
+	set.BoolVar(&c.Immediate, "immediate", false, "fan out always: faster, in order per key, but readers see writes in part")
 	set.DurationVar(&c.GracePeriod, "gracePeriod", 10*time.Second, "how long a shutdown waits for what is in flight")
 	set.StringVar(&c.LogFormat, "logFormat", "text", "text or json")
 	set.BoolVarP(&c.Verbose, "verbose", "v", false, "log details")
@@ -60,6 +78,9 @@ func (c *Config) bind(set *pflag.FlagSet) {
 // Loop returns the settings of loops.
 func (c Config) Loop() logical.Config {
 	return logical.Config{
+		BackfillWindow: c.BackfillWindow,
+		FanShards:      c.FanShards,
+		Immediate:      c.Immediate,
 		BytesInFlight:  int64(c.BytesInFlight),
 		ApplyTimeout:   c.ApplyTimeout,
 		RetryDelay:     c.RetryDelay,
@@ -79,6 +100,10 @@ func (c Config) Validate() error {
 		return errors.Errorf("--gracePeriod: %s is negative", c.GracePeriod)
 	case c.ApplyTimeout <= 0, c.RetryDelay <= 0, c.StandbyTimeout <= 0:
 		return errors.New("--applyTimeout, --retryDelay and --standbyTimeout must be more than 0s")
+	case c.TargetDBConns < 3:
+		return errors.Errorf("--targetDBConns: %d is too few; give at least 3, of which two are for leases and memos", c.TargetDBConns)
+	case c.StagingSchema == "":
+		return errors.New("--stagingSchema: name a schema")
 	case c.DataDir == "":
 		return errors.New("--dataDir: name a directory")
 	}

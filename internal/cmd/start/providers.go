@@ -14,7 +14,6 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/server"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
 	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
-	"github.com/tailrace-cdc/tailrace/internal/target/sqlite"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -107,13 +106,12 @@ func ProvideFactory(in *installation.Installation, log *slog.Logger, metrics *lo
 }
 
 // ProvideTarget opens the target of the default stream.
-func ProvideTarget(ctx context.Context, in *installation.Installation, log *slog.Logger) (Target, func(), error) {
-	path := in.Path(EmbeddedTarget)
-	target, err := sqlite.Open(ctx, sqlite.Config{Path: path, Logger: log})
+func ProvideTarget(ctx context.Context, config Config, in *installation.Installation, log *slog.Logger) (Target, func(), error) {
+	target, err := openTarget(ctx, config, in, log)
 	if err != nil {
 		return Target{}, nil, err
 	}
-	return Target{Target: target, Name: "sqlite:" + path}, func() {
+	return target, func() {
 		if err := target.Close(); err != nil {
 			log.Warn("closing the target", "error", err)
 		}

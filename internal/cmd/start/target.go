@@ -1,0 +1,60 @@
+package start
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"strings"
+
+	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/internal/cmd/exit"
+	"github.com/tailrace-cdc/tailrace/internal/installation"
+	"github.com/tailrace-cdc/tailrace/internal/target/postgres"
+	"github.com/tailrace-cdc/tailrace/internal/target/sqlite"
+)
+
+// openTarget opens what --targetConn names. A target that is down is no error: the server takes writes,
+// and the loop catches up later.
+func openTarget(ctx context.Context, config Config, in *installation.Installation, log *slog.Logger) (Target, error) {
+	scheme, rest, _ := strings.Cut(config.TargetConn, ":")
+	switch scheme {
+	case "":
+		return openSQLite(ctx, in.Path(EmbeddedTarget), log)
+	case "sqlite":
+		if path := strings.TrimPrefix(rest, "//"); path != "" {
+			return openSQLite(ctx, path, log)
+		}
+	case "postgres", "postgresql":
+		return openPostgres(ctx, config, log)
+	}
+	return Target{}, exit.Usage(errors.Errorf(
+		"--targetConn: %q names no target; write it like postgres://user:password@host/database or sqlite:/path/file.db", redact(config.TargetConn)))
+}
+
+func openSQLite(ctx context.Context, path string, log *slog.Logger) (Target, error) {
+	target, err := sqlite.Open(ctx, sqlite.Config{Path: path, Logger: log})
+	return Target{Target: target, Name: "sqlite:" + path}, err
+}
+
+func openPostgres(ctx context.Context, config Config, log *slog.Logger) (Target, error) {
+	target, err := postgres.Open(ctx, postgres.Config{
+		DSN: config.TargetConn, Conns: config.TargetDBConns, StagingSchema: config.StagingSchema,
+		IndexTags: config.IndexTags, ApplyTimeout: config.ApplyTimeout, Logger: log,
+	})
+	if err != nil {
+		return Target{}, exit.Usage(errors.WithMessage(err, "--targetConn"))
+	}
+	return Target{Target: target, Name: redact(config.TargetConn)}, nil
+}
+
+// redact takes the password out of a connection string, and whatever else it might be hidden in.
+func redact(dsn string) string {
+	u, err := url.Parse(dsn)
+	if err != nil || u.Host == "" {
+		scheme, _, _ := strings.Cut(dsn, ":")
+		return scheme + ":…"
+	}
+	u.RawQuery = ""
+	return u.Redacted()
+}
