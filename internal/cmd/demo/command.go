@@ -19,22 +19,33 @@ import (
 type Options struct {
 	// Duration is how long the demo runs before it ends by itself.
 	Duration time.Duration
-	// Keep keeps the directory.
+	// TargetConn is where the points go; empty for the embedded SQLite.
+	TargetConn string
+	// Keep keeps the directory, and what is in the target.
 	Keep bool
 	// Verbose shows the server's log.
 	Verbose bool
 }
 
-const long = `Show the main job, with nothing but this binary: a server is started in a temporary directory with
-the embedded SQLite target; a backlog of some 500,000 generated points is written to it over HTTP, while
-live measurements of this machine flow in. At the end the target is asked, with SQL, what it holds, and
-the count is compared with what was acknowledged. The exit status is 1 if a point is missing.`
+const long = `Show the main job, with nothing but this binary. A server is started in a temporary directory with the
+embedded SQLite target. While its stream is paused, as if the network were away, a backlog of some 500,000
+generated points is written to it over HTTP, and live measurements of this machine flow in. Then the stream
+is resumed: what waits is stale, so the loop fans out (backfill); when it has caught up, it becomes serial,
+and each write is one transaction.
+
+At the end the target is asked, with SQL, what it holds, and the count is compared with what was
+acknowledged. The exit status is 1 if a point is missing.
+
+With --targetConn the points go to PostgreSQL, into a schema of their own that is dropped at the end.`
 
 const examples = `  # Watch it
   tailrace demo
 
   # Look at the database afterwards
-  tailrace demo --keep`
+  tailrace demo --keep
+
+  # Watch it in PostgreSQL
+  tailrace demo --targetConn postgres://postgres@localhost/postgres`
 
 // Command returns the command.
 func Command(build start.Builder) *cobra.Command {
@@ -62,7 +73,8 @@ func Command(build start.Builder) *cobra.Command {
 		},
 	}
 	cmd.Flags().DurationVar(&options.Duration, "duration", 30*time.Second, "end by itself after this time")
-	cmd.Flags().BoolVar(&options.Keep, "keep", false, "keep the directory, and say how to look at it")
+	cmd.Flags().StringVar(&options.TargetConn, "targetConn", "", "show it in this database (postgres://…) instead of the embedded SQLite")
+	cmd.Flags().BoolVar(&options.Keep, "keep", false, "keep the directory and the tables, and say how to look at them")
 	cmd.Flags().BoolVarP(&options.Verbose, "verbose", "v", false, "show the server's log")
 	return cmd
 }

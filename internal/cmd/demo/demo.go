@@ -20,6 +20,9 @@ import (
 // 5,000.
 const perWrite = 5000
 
+// backfillWindow is short, so that one can watch the modes change.
+const backfillWindow = 2 * time.Second
+
 // drainWithin bounds how long the demo waits for the target at its end.
 const drainWithin = time.Minute
 
@@ -38,8 +41,15 @@ func (d *demo) run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = logs.Close() }() // it is the demo's own log
+	store, err := openStore(d.options, d.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.close() }() // what it says is said by the report
 	config := start.DefaultConfig()
 	config.BindAddr, config.DataDir, config.Verbose = "127.0.0.1:0", d.dir, d.options.Verbose
+	config.BackfillWindow = backfillWindow
+	config.TargetConn, config.TargetSchema, config.StagingSchema = d.options.TargetConn, store.schema, store.staging
 	server, free, err := d.build(context.WithoutCancel(ctx), config, logs)
 	if err != nil {
 		return err
@@ -54,24 +64,34 @@ func (d *demo) run(ctx context.Context) error {
 	case err := <-served:
 		return err
 	}
-	d.sayf("A server runs at http://%s, its data is in %s.\n\n", server.Addr(), d.dir)
+	d.sayf("A server runs at http://%s, its data is in %s.\n", server.Addr(), d.dir)
 	c := newClient(server.Addr().String(), start.DefaultBucket, server.Token())
-	err = d.show(ctx, server, c)
+	err = d.show(ctx, server, c, store)
 	stop()
 	if stopped := <-served; err == nil {
 		err = stopped
+	}
+	if bad := store.clean(d.options.Keep); err == nil {
+		err = bad
 	}
 	return err
 }
 
 // show writes, waits for the target and reports.
-func (d *demo) show(ctx context.Context, server *start.Server, c *client) error {
+func (d *demo) show(ctx context.Context, server *start.Server, c *client, store *store) error {
 	ctx, cancel := context.WithTimeout(ctx, d.options.Duration)
 	defer cancel()
+	stream := server.Streams().All()[0]
+	stream.Pause(ctx)
+	d.sayf("Its stream is paused, as if the network were away. Writes are taken all the same:\n")
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return d.flow(ctx, c) })
 	group.Go(func() error {
 		if err := d.load(ctx, c); err != nil {
+			return err
+		}
+		d.sayf("The stream goes on, with --backfillWindow %s. Live points keep flowing; Ctrl-C ends the demo.\n", backfillWindow)
+		if err := stream.Resume(); err != nil {
 			return err
 		}
 		return d.watch(ctx, server)
@@ -79,17 +99,19 @@ func (d *demo) show(ctx context.Context, server *start.Server, c *client) error 
 	if err := group.Wait(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		return err
 	}
+	if err := stream.Resume(); err != nil { // if the demo was ended before that
+		return err
+	}
 	if err := d.settle(context.WithoutCancel(ctx), server); err != nil {
 		return err
 	}
-	report, err := readBack(context.WithoutCancel(ctx), filepath.Join(d.dir, start.EmbeddedTarget), server, c)
+	report, err := readBack(context.WithoutCancel(ctx), store, server, c)
 	if err != nil {
 		return err
 	}
 	report.print(d.out)
 	if d.options.Keep {
-		d.sayf("\nLook at it:  sqlite3 -readonly %s 'SELECT * FROM live_cpu ORDER BY time DESC LIMIT 5'\n",
-			filepath.Join(d.dir, start.EmbeddedTarget))
+		d.sayf("\nLook at it:  %s\n", store.look)
 	}
 	return report.verdict()
 }
@@ -131,13 +153,18 @@ func (d *demo) flow(ctx context.Context, c *client) error {
 
 // watch shows how far the target is, until ctx ends.
 func (d *demo) watch(ctx context.Context, server *start.Server) error {
-	d.sayf("The backlog is accepted. Live points keep flowing; Ctrl-C ends the demo.\n")
-	tick := time.NewTicker(2 * time.Second)
+	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
+	var said time.Time
+	var mode string
 	for {
 		st := defaultStream(server)
-		d.sayf("  mode %-8s  in target %9d  lag %6.1f s  waiting %s\n",
-			st.Loop.Mode, st.Loop.Mutations, st.Loop.Staleness.Seconds(), bytesText(st.Queue.UnsentBytes))
+		now := st.Loop.Mode.String()
+		if st.Loop.StalenessKnown && (now != mode || time.Since(said) >= 2*time.Second) {
+			mode, said = now, time.Now()
+			d.sayf("  mode %-8s  in target %9d  lag %6.1f s  waiting %s\n",
+				mode, st.Loop.Mutations, st.Loop.Staleness.Seconds(), bytesText(st.Queue.UnsentBytes))
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

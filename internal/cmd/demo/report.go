@@ -2,13 +2,11 @@ package demo
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"io"
-	"net/url"
+	"strings"
 	"time"
 
-	"github.com/ncruces/go-sqlite3/driver"
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/cmd/start"
@@ -38,48 +36,42 @@ func (r *report) missing() int64 {
 	return int64(r.accepted) - r.target - int64(r.merged()) - r.letters - r.lost
 }
 
-// readBack asks the database itself, through a connection of its own that cannot write.
-func readBack(ctx context.Context, path string, server *start.Server, c *client) (*report, error) {
-	dsn := url.URL{Scheme: "file", Opaque: url.PathEscape(path), RawQuery: "mode=ro"}
-	db, err := driver.Open(dsn.String())
-	if err != nil {
-		return nil, errors.Wrap(err, "the target cannot be read")
-	}
-	defer func() { _ = db.Close() }() // nothing was written
+// readBack asks the database itself, through a connection of its own.
+func readBack(ctx context.Context, store *store, server *start.Server, c *client) (*report, error) {
 	r := new(report)
 	r.accepted, r.distinct = c.books()
 	st := defaultStream(server)
 	for _, total := range st.Queue.Lost {
 		r.lost += total.Points
 	}
-	if err := r.read(ctx, db); err != nil {
+	if err := r.read(ctx, store); err != nil {
 		return nil, errors.Wrap(err, "the target cannot be read")
 	}
 	return r, nil
 }
 
-func (r *report) read(ctx context.Context, db *sql.DB) error {
-	names, err := tables(ctx, db)
+func (r *report) read(ctx context.Context, store *store) error {
+	names, err := tables(ctx, store)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
 		t := table{name: name}
-		var first, last int64
-		row := db.QueryRowContext(ctx, fmt.Sprintf(`SELECT count(*), min(time), max(time) FROM %q`, name))
+		var first, last int64 // seconds
+		row := store.db.QueryRowContext(ctx, fmt.Sprintf(store.count, name))
 		if err := row.Scan(&t.points, &first, &last); err != nil {
 			return err
 		}
-		t.first, t.last = time.Unix(0, first), time.Unix(0, last)
+		t.first, t.last = time.Unix(first, 0), time.Unix(last, 0)
 		r.target += t.points
 		r.tables = append(r.tables, t)
 	}
-	return db.QueryRowContext(ctx, `SELECT count(*) FROM _tailrace_dead_letters`).Scan(&r.letters)
+	return store.db.QueryRowContext(ctx, store.letters).Scan(&r.letters)
 }
 
 // tables returns the names of the measurements' tables.
-func tables(ctx context.Context, db *sql.DB) (names []string, err error) {
-	rows, err := db.QueryContext(ctx, `SELECT target FROM _tailrace_tables ORDER BY target`)
+func tables(ctx context.Context, store *store) (names []string, err error) {
+	rows, err := store.db.QueryContext(ctx, store.tables)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +90,7 @@ func (r *report) print(w io.Writer) {
 	const layout = "2006-01-02 15:04:05"
 	_, _ = fmt.Fprintf(w, "\nRead back from the target with SQL:\n\n  %-16s %9s   %-19s   %-19s\n", "table", "points", "first", "last")
 	for _, t := range r.tables {
-		_, _ = fmt.Fprintf(w, "  %-16s %9d   %-19s   %-19s\n", t.name, t.points, t.first.Format(layout), t.last.Format(layout))
+		_, _ = fmt.Fprintf(w, "  %-16s %9d   %-19s   %-19s\n", strings.Trim(t.name, `"`), t.points, t.first.Format(layout), t.last.Format(layout))
 	}
 	_, _ = fmt.Fprintf(w, `
   points accepted:  %d

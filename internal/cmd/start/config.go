@@ -27,6 +27,8 @@ type Config struct {
 	// TargetConn is the target of the default stream: sqlite:PATH or postgres://…; empty for the embedded
 	// one.
 	TargetConn string
+	// TargetSchema is the schema of a SQL server that the measurements' tables are in; empty for public.
+	TargetSchema string
 	// TargetDBConns, StagingSchema and IndexTags are for a SQL server; see postgres.Config.
 	TargetDBConns int
 	StagingSchema string
@@ -64,6 +66,7 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.DurationVar(&c.RetryDelay, "retryDelay", loop.RetryDelay, "the first delay after a failure; grows exponentially, with jitter, up to 30s")
 	set.DurationVar(&c.StandbyTimeout, "standbyTimeout", loop.StandbyTimeout, "how often progress is stored and told to the source, at the least")
 	set.StringVar(&c.TargetConn, "targetConn", "", "where the default stream goes: postgres://user:password@host/database or sqlite:PATH; default is an embedded SQLite file")
+	set.StringVar(&c.TargetSchema, "targetSchema", "", "the schema of a SQL server for the tables of measurements; default is public")
 	set.IntVar(&c.TargetDBConns, "targetDBConns", 16, "the most connections to a SQL server")
 	set.StringVar(&c.StagingSchema, "stagingSchema", "_tailrace", "where a SQL server keeps consistent points, leases and dead letters")
 	set.StringSliceVar(&c.IndexTags, "indexTags", nil, "tags that get an index in new tables; halves the rate of loading")

@@ -127,7 +127,7 @@ func ProvideStreams(
 		return nil, err
 	}
 	_, err := streams.Add(influxlogical.StreamConfig{
-		ID: "default", Bucket: DefaultBucket, Target: target.Target, Loop: config.Loop(),
+		ID: "default", Bucket: DefaultBucket, Target: target.Target, Schema: config.TargetSchema, Loop: config.Loop(),
 		Queue: queue.Config{
 			Dir:    filepath.Join(in.Path("replicationq"), "default"),
 			Limits: queue.Limits{MaxBytes: defaultQueueBytes},
