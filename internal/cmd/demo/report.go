@@ -28,6 +28,15 @@ type table struct {
 	first, last time.Time
 }
 
+// label is the name without schema and quotes.
+func (t *table) label() string {
+	_, name, ok := strings.Cut(t.name, ".")
+	if !ok {
+		name = t.name
+	}
+	return strings.Trim(name, `"`)
+}
+
 // merged is how many acknowledged points had the key of another one.
 func (r *report) merged() int { return r.accepted - r.distinct }
 
@@ -90,7 +99,7 @@ func (r *report) print(w io.Writer) {
 	const layout = "2006-01-02 15:04:05"
 	_, _ = fmt.Fprintf(w, "\nRead back from the target with SQL:\n\n  %-16s %9s   %-19s   %-19s\n", "table", "points", "first", "last")
 	for _, t := range r.tables {
-		_, _ = fmt.Fprintf(w, "  %-16s %9d   %-19s   %-19s\n", strings.Trim(t.name, `"`), t.points, t.first.Format(layout), t.last.Format(layout))
+		_, _ = fmt.Fprintf(w, "  %-16s %9d   %-19s   %-19s\n", t.label(), t.points, t.first.Format(layout), t.last.Format(layout))
 	}
 	_, _ = fmt.Fprintf(w, `
   points accepted:  %d
