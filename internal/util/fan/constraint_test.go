@@ -99,51 +99,67 @@ func TestConstraintWaitsForTheRestOfItsTransaction(t *testing.T) {
 	})
 }
 
-// TestConvergeUniqueValues moves unique values around at random, and never lets two rows have one.
+// TestConvergeUniqueValues moves few unique values around between few rows at random. What cannot be
+// helped (see the package documentation) happens once in some hundred of these histories.
 func TestConvergeUniqueValues(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seeds(t, 40, 5000) {
+	all := seeds(t, 40, 5000)
+	trapped := 0
+	for _, seed := range all {
 		synctest.Test(t, func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(seed, 2))
-			target := memory.Open(memory.Config{Unique: uniqueMail.Unique, Hook: memory.Chaos(seed, 0.02, time.Second)})
-			session := takeSession(t, target)
-			f := New(Config{Session: session, Shards: 1 + rng.IntN(8), Budget: NewBudget(64 << 10), ConstraintTries: 1 + rng.IntN(4),
-				Retry: retry.Config{Rand: func() float64 { return 0.5 }}, OnReject: func(_ context.Context, r Rejected) Decision {
-					t.Errorf("rejected %s", describe([]logical.Mutation{*r.Mutation}))
-					return Decision{Verdict: Fail}
-				}})
-			owner := map[int]int64{}   // of each value
-			value := map[int64]int64{} // of each row
-			for n := range 30 {
-				var muts []logical.Mutation
-				for range 1 + rng.IntN(6) {
-					id, v := int64(rng.IntN(6)), rng.IntN(6)
-					if other, taken := owner[v]; taken && other != id {
-						muts = append(muts, mail(other, 100+int(other))) // gives way
-						value[other] = 100 + other
-						delete(owner, v)
-					}
-					for old, o := range owner {
-						if o == id {
-							delete(owner, old)
-						}
-					}
-					muts = append(muts, mail(id, v))
-					owner[v], value[id] = id, int64(v)
-				}
-				send(t, f, n+1, muts...)
+			if moveUniqueValues(t, seed) {
+				trapped++
 			}
-			must(t, f.Drain(t.Context()))
-			if got := column(target, "accounts", "mail"); fmt.Sprint(got) != fmt.Sprint(value) {
-				t.Errorf("got %v, want %v", got, value)
-			}
-			must(t, f.Close(t.Context()))
-			must(t, target.Close())
 		})
 		if t.Failed() {
 			t.Fatalf("replay with -seed=%d", seed)
 		}
 	}
+	if trapped > 1+len(all)/50 {
+		t.Errorf("%d of %d histories ended in a rejection", trapped, len(all))
+	}
+}
+
+// moveUniqueValues reports whether something was rejected in the end.
+func moveUniqueValues(t *testing.T, seed uint64) bool {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	target := memory.Open(memory.Config{Unique: uniqueMail.Unique, Hook: memory.Chaos(seed, 0.02, time.Second)})
+	f := New(Config{
+		Session: takeSession(t, target), Shards: 1 + rng.IntN(8), Budget: NewBudget(64 << 10), ConstraintTries: 1 + rng.IntN(4),
+		Retry: retry.Config{Rand: func() float64 { return 0.5 }},
+	})
+	owner := map[int]int64{}   // of each value
+	value := map[int64]int64{} // of each row
+	var err error
+	for n := 0; n < 30 && err == nil; n++ {
+		var muts []logical.Mutation
+		for range 1 + rng.IntN(6) {
+			id, v := int64(rng.IntN(6)), rng.IntN(6)
+			if other, taken := owner[v]; taken && other != id {
+				muts = append(muts, mail(other, 100+int(other))) // gives way
+				value[other] = 100 + other
+				delete(owner, v)
+			}
+			for old, o := range owner {
+				if o == id {
+					delete(owner, old)
+				}
+			}
+			muts = append(muts, mail(id, v))
+			owner[v], value[id] = id, int64(v)
+		}
+		err = errors.Join(f.Begin(t.Context(), num(n+1)), f.Data(t.Context(), muts), f.Commit())
+	}
+	err = errors.Join(err, f.Drain(t.Context()))
+	if got := column(target, "accounts", "mail"); err == nil && fmt.Sprint(got) != fmt.Sprint(value) {
+		t.Errorf("got %v, want %v", got, value)
+	}
+	if err != nil && logical.ClassOf(f.Err()) != logical.ClassConstraint {
+		t.Error(err)
+	}
+	must(t, f.Close(t.Context()))
+	must(t, target.Close())
+	return err != nil
 }
 
 // takeSession takes the loop over although the target may fail.
