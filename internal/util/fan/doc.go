@@ -31,7 +31,7 @@
 // Mutations that have not landed are counted per source transaction (see package stamp). The
 // consistent point is the newest stamp such that its transaction and all before it have landed
 // (PREFIX). It only moves forward. [Config.OnPoint] is told when it does; to store it is the
-// business of the owner.
+// business of the owner, with [Fan.SaveMemo].
 //
 // # Memory
 //
