@@ -21,7 +21,10 @@ const (
 	// the target's default.
 	OpReplace
 	// OpRekey is an update that changes the key from OldKey to the key in Values. Other columns may
-	// be absent, and then keep their values. It is a barrier in fan mode.
+	// be absent, and then keep their values. It is a barrier in fan mode. Applied again, as after an
+	// unknown commit, it must change nothing: a row that has the new key already gives way to the
+	// one that has the old key; if none has that, the row with the new key is patched; if there is
+	// none either, nothing happens.
 	OpRekey
 	// OpTruncate removes all rows of the relation. It is a barrier in fan mode.
 	OpTruncate

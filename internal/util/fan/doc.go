@@ -31,7 +31,7 @@
 // Mutations that have not landed are counted per source transaction (see package stamp). The
 // consistent point is the newest stamp such that its transaction and all before it have landed
 // (PREFIX). It only moves forward. [Config.OnPoint] is told when it does; to store it is the
-// business of the owner.
+// business of the owner, with [Fan.SaveMemo].
 //
 // # Memory
 //
@@ -55,7 +55,9 @@
 //   - constraint: a neighbour in source order may sit in another shard. The batch is tried again
 //     while others progress; in the end everything else is drained, and what is left is applied
 //     together, in source order and unmerged, then shard by shard, then one by one. Only what
-//     fails even then is rejected.
+//     fails even then is rejected. (It can hit the innocent: two rows have swapped their unique
+//     values by way of a third value, and a row in a shard that was ahead has taken that since. No
+//     order of the mutations helps then; an operator frees the value.)
 //   - reject: the batch is cut, first between source transactions, then within one, until the
 //     mutation is found that the target does not accept. [Config.OnReject] decides about it.
 //   - fenced: the fan fails.

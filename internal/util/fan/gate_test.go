@@ -120,7 +120,7 @@ func (s *sim) chooseFault(at memory.Site) memory.Fault {
 	fail := func(class logical.Class) error { return classed(class) }
 	late := time.Duration(1 + s.rng.IntN(int(time.Minute)))
 	switch at {
-	case siteTake:
+	case siteTake, memory.SiteSaveMemo:
 		return memory.Fault{}
 	case memory.SiteApply:
 		return []memory.Fault{
@@ -138,6 +138,14 @@ func (s *sim) chooseFault(at memory.Site) memory.Fault {
 type gated struct {
 	logical.Session
 	gate *gate
+}
+
+// SaveMemo waits too: a memo must not go back behind one that is stored meanwhile.
+func (g gated) SaveMemo(ctx context.Context, state logical.MemoState) error {
+	if _, err := g.gate.await(ctx, memory.SiteSaveMemo, 0); err != nil {
+		return err
+	}
+	return g.Session.SaveMemo(ctx, state)
 }
 
 func (g gated) Begin(ctx context.Context) (logical.Tx, error) {

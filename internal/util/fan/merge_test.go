@@ -187,7 +187,7 @@ func (o oracle) clone() oracle {
 // one, and merged batches to the other.
 func TestConvergeMergedBatches(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seeds(t, 200, 50_000) {
+	for _, seed := range seeds(t, 100, 50_000) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		h := newHistory(rng)
 		m := NewMerger(NewUnions())

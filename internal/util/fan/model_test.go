@@ -15,7 +15,7 @@ import (
 func TestModel(t *testing.T) {
 	t.Parallel()
 	const parts = 4
-	all := seeds(t, 200, 200_000)
+	all := seeds(t, 120, 200_000)
 	for part := range parts {
 		t.Run("part", func(t *testing.T) {
 			t.Parallel()
@@ -33,7 +33,7 @@ func TestModel(t *testing.T) {
 // TestModelReplays runs seeds twice: what happens must be the same, step by step.
 func TestModelReplays(t *testing.T) {
 	t.Parallel()
-	for _, seed := range seeds(t, 30, 2000) {
+	for _, seed := range seeds(t, 12, 2000) {
 		first, second := simulate(t, seed, true).trace, simulate(t, seed, true).trace
 		for i := range min(len(first), len(second)) {
 			if first[i] != second[i] {

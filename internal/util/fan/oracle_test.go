@@ -252,6 +252,11 @@ func (o *judge) committedBarrier(m *logical.Mutation) error {
 			return fmt.Errorf("ORDER: %s of %s came before all of %s had been applied", m.Op, m.Relation, key)
 		}
 	}
+	if m.Op == logical.OpRekey {
+		if old := oldKeyOf(m); o.rows[old] != nil && o.done[old] > o.before(old, at) {
+			return fmt.Errorf("CONVERGE: the key of %s, %v, is changed to %s, but that row is a newer one", old, o.rows[old], keyOf(m))
+		}
+	}
 	changeAll(o.rows, m)
 	if m.Op == logical.OpRekey {
 		for _, key := range []string{keyOf(m), oldKeyOf(m)} {

@@ -45,6 +45,7 @@ type sim struct {
 
 	mu     sync.Mutex
 	busy   bool
+	saving bool // a memo is on its way
 	failed error
 	events []event // what the target and the fan told, in order
 }
@@ -126,6 +127,7 @@ func (s *sim) run() error {
 }
 
 func (s *sim) end() error {
+	s.cancel()
 	if err := s.fan.Close(context.Background()); err != nil {
 		return err
 	}
@@ -197,8 +199,9 @@ func (s *sim) step() error {
 		return s.crash()
 	}
 	switch n := s.rng.IntN(400); {
-	case n < 12 && !s.isBusy():
-		return s.saveMemo()
+	case n < 12:
+		s.saveMemo()
+		return nil
 	case n < 16:
 		<-time.After(time.Duration(1 + s.rng.IntN(int(time.Minute))))
 		return nil
@@ -388,7 +391,19 @@ func (s *sim) resume(point logical.Stamp, skip int) error {
 	return s.judge.restarted(s.tx, skip)
 }
 
-// saveMemo stores the consistent point.
-func (s *sim) saveMemo() error {
-	return s.perform("save memo", func(ctx context.Context) error { return s.fan.SaveMemo(ctx) })
+// saveMemo stores the consistent point, beside what the source does.
+func (s *sim) saveMemo() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.saving {
+		return
+	}
+	s.saving = true
+	s.say("save memo")
+	go func(ctx context.Context) {
+		_ = s.fan.SaveMemo(ctx)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.saving = false
+	}(s.ctx)
 }
