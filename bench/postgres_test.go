@@ -112,7 +112,6 @@ func copyAll(b *testing.B, pool *pgxpool.Pool, list []point, connections int) ti
 		if conns[i], err = pool.Acquire(b.Context()); err != nil {
 			b.Fatal(err)
 		}
-		defer conns[i].Release()
 	}
 	begun := time.Now()
 	var all sync.WaitGroup
@@ -121,6 +120,9 @@ func copyAll(b *testing.B, pool *pgxpool.Pool, list []point, connections int) ti
 	}
 	all.Wait()
 	took := time.Since(begun)
+	for _, conn := range conns {
+		conn.Release()
+	}
 	verify(b, pool, "copied", len(list))
 	return took
 }
@@ -156,7 +158,6 @@ func upsertEach(b *testing.B, pool *pgxpool.Pool, list []point) time.Duration {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer conn.Release()
 	begun := time.Now()
 	for i := range list {
 		_, err := conn.Exec(b.Context(), `INSERT INTO upserted ("time", series, nanos, host, rack, region, usage, count, up)
@@ -167,6 +168,7 @@ func upsertEach(b *testing.B, pool *pgxpool.Pool, list []point) time.Duration {
 		}
 	}
 	took := time.Since(begun)
+	conn.Release()
 	verify(b, pool, "upserted", len(list))
 	return took
 }

@@ -39,7 +39,7 @@ func newFanned(w *writer) *fanned {
 	}
 	s.fan = fan.New(fan.Config{
 		Session: w.session, Shards: shards, Raw: w.traits.WantsRaw, Budget: w.budget, Point: w.loop.point(),
-		CallTimeout: w.config.ApplyTimeout,
+		CallTimeout: w.config.ApplyTimeout, Memo: s.memo,
 		Retry:       retry.Config{Base: w.config.RetryDelay, Max: w.config.RetryMax},
 		OnPoint:     s.advanced,
 		OnLanded:    func(x fan.Landed) { w.loop.landed(0, x.Mutations) },
@@ -56,7 +56,7 @@ func newFanned(w *writer) *fanned {
 // it be cut short, its successor has to know.
 func (s *fanned) OnBegin(ctx context.Context, stamp logical.Stamp) error {
 	if !s.marked {
-		if err := s.store(ctx, s.w.loop.point()); err != nil {
+		if err := s.store(ctx); err != nil {
 			return err
 		}
 		s.marked = true
@@ -155,7 +155,7 @@ func (s *fanned) save(ctx context.Context) error {
 	if known {
 		return nil
 	}
-	if err := s.store(ctx, point); err != nil {
+	if err := s.store(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -166,9 +166,9 @@ func (s *fanned) save(ctx context.Context) error {
 }
 
 // store writes the memo, and tries until that is done, ctx ends or the loop is fenced out.
-func (s *fanned) store(ctx context.Context, point logical.Stamp) error {
+func (s *fanned) store(ctx context.Context) error {
 	for tries := s.w.loop.newTries(); ; {
-		err := s.saveOnce(ctx, point)
+		err := s.fan.SaveMemo(ctx)
 		if err == nil {
 			return nil
 		}
@@ -185,12 +185,17 @@ func (s *fanned) store(ctx context.Context, point logical.Stamp) error {
 	}
 }
 
-func (s *fanned) saveOnce(ctx context.Context, point logical.Stamp) error {
+// memo says what is stored of a consistent point. A stamp that cannot be encoded is a fault of its dialect
+// that no run gets past.
+func (s *fanned) memo(point logical.Stamp, _ int) logical.MemoState {
+	if point == nil {
+		point = s.w.loop.dialect.ZeroStamp()
+	}
 	state, err := s.w.loop.memoState(point)
 	if err != nil {
-		return err
+		panic(err)
 	}
-	return s.w.timed(ctx, func(ctx context.Context) error { return s.w.session.SaveMemo(ctx, state) })
+	return state
 }
 
 // reject decides about a mutation that the target will never accept.
