@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
@@ -220,12 +221,38 @@ func pairs(t *testing.T, db *sql.DB, query string, into map[string]int) {
 
 func openTarget(t *testing.T, dir string) *sql.DB {
 	t.Helper()
-	db, err := driver.Open("file:" + filepath.Join(dir, "target.db") + "?_pragma=busy_timeout(10000)")
+	return openSQLite(t, filepath.Join(dir, "target.db"))
+}
+
+func openSQLite(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	db, err := driver.Open("file:" + path + "?_pragma=busy_timeout(10000)")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	return db
+}
+
+// holdSQLite keeps others from writing to a database, until the returned function is called or the test
+// ends.
+func holdSQLite(t *testing.T, db *sql.DB) (release func()) {
+	t.Helper()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	release = sync.OnceFunc(func() {
+		if _, err := conn.ExecContext(context.Background(), "ROLLBACK"); err != nil {
+			t.Errorf("giving the lock back: %v", err)
+		}
+		_ = conn.Close()
+	})
+	t.Cleanup(release)
+	return release
 }
 
 func count(t *testing.T, db *sql.DB, query string) (n int) {
