@@ -32,7 +32,7 @@ var env testenv.Env
 var seedFlag = flag.Uint64("seed", 0, "replay a randomised test with this seed")
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "6") // the tests wait for other processes most of the time
+	_ = flag.Set("test.parallel", "8") // the tests wait for other processes most of the time
 	flag.Parse()
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "tailrace-e2e-")
