@@ -11,20 +11,28 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tailrace-cdc/tailrace/internal/testenv"
 )
 
 // binary is the path of the program under test.
 var binary string
 
+// env has the PostgreSQL server that tests share which need a database and no server of their own.
+var env testenv.Env
+
 var seedFlag = flag.Uint64("seed", 0, "replay a randomised test with this seed")
 
 func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // the tests wait for other processes most of the time
 	flag.Parse()
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "tailrace-e2e-")
@@ -40,16 +48,8 @@ func TestMain(m *testing.M) {
 			fmt.Fprintf(os.Stderr, "building the binary: %v\n%s", err, out)
 			return 1
 		}
-		return m.Run()
+		return env.Main(m)
 	}())
-}
-
-// soak returns the full count in a soak, otherwise the reduced one.
-func soak(reduced, full int) int {
-	if os.Getenv("TAILRACE_SOAK") != "" {
-		return full
-	}
-	return reduced
 }
 
 // seeded returns random numbers whose seed is printed, and can be given by -seed.
@@ -78,9 +78,16 @@ type process struct {
 // launch starts a server on a free port and waits until it listens.
 func launch(t *testing.T, dir string, args ...string) *process {
 	t.Helper()
+	return begin(t, dir, nil, append([]string{"--dataDir", dir, "--bindAddr", "127.0.0.1:0"}, args...)...)
+}
+
+// begin starts a server with just these arguments and waits until it listens. Its data directory is dir,
+// which the arguments or the environment have to say.
+func begin(t *testing.T, dir string, env []string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, dir: dir, done: make(chan struct{})}
-	args = append([]string{"start", "--dataDir", dir, "--bindAddr", "127.0.0.1:0"}, args...)
-	p.cmd = exec.Command(binary, args...)
+	p.cmd = exec.Command(binary, append([]string{"start"}, args...)...)
+	p.cmd.Env = append(os.Environ(), env...)
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -103,6 +110,9 @@ func launch(t *testing.T, dir string, args ...string) *process {
 	return p
 }
 
+// listens finds the address in a line of the log, of either format.
+var listens = regexp.MustCompile(`msg=listening address=(\S+)|"msg":"listening","address":"([^"]+)"`)
+
 // follow keeps the log and finds the address in it.
 func (p *process) follow(stderr io.Reader, listening chan<- string) {
 	defer close(p.done)
@@ -110,9 +120,11 @@ func (p *process) follow(stderr io.Reader, listening chan<- string) {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		_, _ = writer{p}.Write(append(lines.Bytes(), '\n'))
-		if _, rest, ok := strings.Cut(lines.Text(), "msg=listening address="); ok {
-			address, _, _ := strings.Cut(rest, " ")
-			listening <- address
+		if found := listens.FindStringSubmatch(lines.Text()); found != nil {
+			select {
+			case listening <- found[1] + found[2]:
+			default:
+			}
 		}
 	}
 	_ = p.cmd.Wait() // its exit status is in ProcessState
@@ -186,25 +198,37 @@ func (p *process) write(body string) {
 	}
 }
 
-// metric returns the sum of the series of a metric.
-func (p *process) metric(name string) float64 {
+// get returns the body of a page, and its status.
+func (p *process) get(path string) (status int, text string) {
 	p.t.Helper()
-	resp, err := http.Get(p.url + "/metrics")
+	resp, err := http.Get(p.url + path)
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// metric returns the sum of the series of a metric that have all of the labels, such as `mode="serial"`.
+func (p *process) metric(name string, labels ...string) float64 {
+	p.t.Helper()
+	_, text := p.get("/metrics")
 	var sum float64
-	lines := bufio.NewScanner(resp.Body)
-	for lines.Scan() {
-		series, value, ok := strings.Cut(lines.Text(), " ")
-		if base, _, _ := strings.Cut(series, "{"); ok && base == name {
-			v, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				p.t.Fatalf("%s: %v", lines.Text(), err)
-			}
-			sum += v
+	for line := range strings.Lines(text) {
+		at := strings.LastIndexByte(line, ' ')
+		base, rest, _ := strings.Cut(line[:max(at, 0)], "{")
+		if base != name || slices.ContainsFunc(labels, func(l string) bool { return !strings.Contains(rest, l) }) {
+			continue
 		}
+		v, err := strconv.ParseFloat(strings.TrimSpace(line[at:]), 64)
+		if err != nil {
+			p.t.Fatalf("%s: %v", line, err)
+		}
+		sum += v
 	}
 	return sum
 }

@@ -146,11 +146,18 @@ func TestStartThatCannotWorkSaysWhy(t *testing.T) {
 	}
 }
 
-// run runs a command to its end.
+// run runs a command to its end, in an empty directory. An env that is not empty is added to the
+// environment.
 func run(t *testing.T, env string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
+	return runIn(t, t.TempDir(), env, nil, args...)
+}
+
+// runIn is run in a directory, with a standard input.
+func runIn(t *testing.T, dir, env string, stdin io.Reader, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, args...)
-	cmd.Dir = t.TempDir()
+	cmd.Dir, cmd.Stdin = dir, stdin
 	if env != "" {
 		cmd.Env = append(os.Environ(), env)
 	}

@@ -65,8 +65,9 @@ func (in intake) Accepting(context.Context) error {
 	return nil
 }
 
-// stalledAfter is how long something may wait behind a failing loop until the stream counts as stalled.
-const stalledAfter = 30 * time.Second
+// stalledAfter is how long something may wait behind a failing loop until the stream counts as stalled:
+// longer than a database takes to be restarted.
+const stalledAfter = 10 * time.Second
 
 // Streams implements server.Health.
 func (in intake) Streams(context.Context) []server.StreamHealth {

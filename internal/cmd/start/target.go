@@ -51,10 +51,13 @@ func openPostgres(ctx context.Context, config Config, log *slog.Logger) (Target,
 // redact takes the password out of a connection string, and whatever else it might be hidden in.
 func redact(dsn string) string {
 	u, err := url.Parse(dsn)
-	if err != nil || u.Host == "" {
-		scheme, _, _ := strings.Cut(dsn, ":")
-		return scheme + ":…"
+	if err == nil && u.Host != "" {
+		u.RawQuery, u.Fragment = "", ""
+		return u.Redacted()
 	}
-	u.RawQuery = ""
-	return u.Redacted()
+	scheme, _, ok := strings.Cut(dsn, ":")
+	if !ok || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz") != "" {
+		return "…" // such as host=… password=…
+	}
+	return scheme + ":…"
 }

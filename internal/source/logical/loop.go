@@ -84,7 +84,7 @@ const (
 var (
 	errStopped    = errors.New("the loop was stopped")
 	errRolledBack = errors.New("a transaction that was partly sent to the target was rolled back")
-	errLeaseLost  = errors.New("the lease of the loop was lost to another process")
+	errLeaseLost  = errors.New("the lease of the loop was lost: another process has taken the loop over, or an answer of the target got lost; it is taken over again")
 )
 
 // Name returns the name under which the factory knows the loop.
@@ -149,6 +149,7 @@ func (l *Loop) landed(txs, rows int) {
 		s.Mutations += int64(rows)
 	})
 	l.metrics.landed(now, txs, rows)
+	l.log.Debug("landed", "transactions", txs, "mutations", rows)
 	l.recovered()
 }
 
@@ -221,8 +222,12 @@ func (l *Loop) staleness() mode.Staleness {
 		return mode.Unknown()
 	}
 	source, ok := l.dialect.(logical.Stalenesser)
-	if !ok || point == nil {
+	if !ok {
 		return mode.Unknown()
+	}
+	if point == nil {
+		// The target has never answered. What waits at the source gets old all the same.
+		point = l.dialect.ZeroStamp()
 	}
 	at, known := source.OldestPending(point)
 	if !known {

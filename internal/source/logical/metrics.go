@@ -41,7 +41,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		mutations:   counter("logical_mutations_total", "Mutations that have landed in the target."),
 		rejected:    counter("logical_rejected_total", "Mutations that the target rejected for good, by what became of them.", "policy"),
 		reconnects:  counter("logical_source_reconnects_total", "How often reading the source was begun again."),
-		leasesLost:  counter("logical_lease_lost_total", "How often the lease of the loop was lost to another process."),
+		leasesLost:  counter("logical_lease_lost_total", "How often the lease of the loop was lost: to another process, or with an answer of the target."),
 		switches:    counter("logical_mode_switches_total", "Mode switches, by reason.", "reason"),
 		backfilling: gauge("logical_backfill_status", "1 while the loop is in fan mode, 0 otherwise."),
 		live:        newLiveCollector(),

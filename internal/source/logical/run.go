@@ -119,6 +119,7 @@ func (l *Loop) recall(ctx context.Context, w *writer) error {
 		w.letterBytes.Store(bytes)
 	}
 	l.judge(state)
+	l.log.Debug("taken over", "storedPoint", string(state.Point), "storedMode", state.Mode, "consistentSince", state.ConsistentSince)
 	l.update(func(s *Status) {
 		s.State = StateRunning
 		// A target without a memo leaves the point to the source's own cursor and to what this

@@ -60,19 +60,32 @@ func (s *serial) OnBegin(_ context.Context, stamp logical.Stamp) error {
 
 // OnData implements logical.Events.
 func (s *serial) OnData(ctx context.Context, muts []logical.Mutation) error {
-	var n int64
-	for i := range muts {
-		n += int64(muts[i].Size())
+	for len(muts) > 0 {
+		n, bytes := s.portion(muts)
+		if s.cur.bytes > 0 && s.cur.bytes+bytes > s.w.budget.size/2 {
+			s.handOver(&segment{stamp: s.cur.stamp})
+		}
+		if err := s.w.budget.Acquire(ctx, bytes); err != nil {
+			return err
+		}
+		s.cur.bytes += bytes
+		s.cur.muts = append(s.cur.muts, muts[:n]...)
+		muts = muts[n:]
 	}
-	if s.cur.bytes > 0 && s.cur.bytes+n > s.w.budget.size/2 {
-		s.handOver(&segment{stamp: s.cur.stamp})
-	}
-	if err := s.w.budget.Acquire(ctx, n); err != nil {
-		return err
-	}
-	s.cur.bytes += n
-	s.cur.muts = append(s.cur.muts, muts...)
 	return s.failure()
+}
+
+// portion returns how many of the mutations are taken at once, and their size. A dialect may hand over
+// more than the whole budget, which must not let it pass (BOUNDED).
+func (s *serial) portion(muts []logical.Mutation) (n int, bytes int64) {
+	for ; n < len(muts); n++ {
+		size := int64(muts[n].Size())
+		if n > 0 && bytes+size > s.w.budget.size/4 {
+			break
+		}
+		bytes += size
+	}
+	return n, bytes
 }
 
 // OnCommit implements logical.Events.

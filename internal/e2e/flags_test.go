@@ -1,0 +1,316 @@
+package e2e
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tailrace-cdc/tailrace/internal/cmd/flags"
+	importcmd "github.com/tailrace-cdc/tailrace/internal/cmd/import"
+	"github.com/tailrace-cdc/tailrace/internal/cmd/start"
+)
+
+// A setting is a flag in the form in which a test gives it: on the command line, or as an environment
+// variable.
+type setting struct {
+	flag  string
+	byEnv bool
+}
+
+// give returns the arguments, and the addition to the environment, that set the flag.
+func (s setting) give(value string) (args []string, env string) {
+	if s.byEnv {
+		return nil, flags.EnvName(s.flag) + "=" + value
+	}
+	return []string{"--" + s.flag + "=" + value}, ""
+}
+
+// launch starts a server with the flag.
+func (s setting) launch(t *testing.T, value string, with ...string) *process {
+	t.Helper()
+	dir := t.TempDir()
+	args, env := s.give(value)
+	if s.flag == "dataDir" {
+		dir = value
+	} else {
+		args = append(args, "--dataDir", dir)
+	}
+	if s.flag != "bindAddr" {
+		args = append(args, "--bindAddr", "127.0.0.1:0")
+	}
+	var environment []string
+	if env != "" {
+		environment = []string{env}
+	}
+	return begin(t, dir, environment, append(args, with...)...)
+}
+
+// everyForm runs a test for each flag that it is given, in both forms.
+func everyForm(t *testing.T, tests map[string]func(*testing.T, setting)) {
+	t.Helper()
+	for name, test := range tests {
+		for form, byEnv := range map[string]bool{"flag": false, "environment": true} {
+			t.Run(name+"/"+form, func(t *testing.T) {
+				t.Parallel()
+				test(t, setting{name, byEnv})
+			})
+		}
+	}
+}
+
+// TestEveryFlagHasATest fails when a flag is added without a test that it changes behaviour.
+func TestEveryFlagHasATest(t *testing.T) {
+	t.Parallel()
+	all := func(name string, set *pflag.FlagSet, tests map[string]func(*testing.T, setting)) {
+		set.VisitAll(func(f *pflag.Flag) {
+			if tests[f.Name] == nil {
+				t.Errorf("tailrace %s --%s has no test", name, f.Name)
+			}
+			if !strings.Contains(f.Usage, "["+flags.EnvName(f.Name)+"]") {
+				t.Errorf("tailrace %s --help does not say that --%s is %s too", name, f.Name, flags.EnvName(f.Name))
+			}
+		})
+		for flag := range tests {
+			if set.Lookup(flag) == nil {
+				t.Errorf("tailrace %s --%s is tested and does not exist", name, flag)
+			}
+		}
+	}
+	all("start", start.Command("", nil).Flags(), startFlags)
+	all("import", importcmd.Command().Flags(), importFlags)
+}
+
+// TestStartFlagsChangeBehaviour shows for each flag of the server that it does something.
+func TestStartFlagsChangeBehaviour(t *testing.T) {
+	t.Parallel()
+	everyForm(t, startFlags)
+}
+
+var startFlags = map[string]func(t *testing.T, s setting){
+	"bindAddr": func(t *testing.T, s setting) {
+		if runtime.GOOS != "linux" {
+			t.Skip("127.0.0.2 is an address of this machine on Linux only")
+		}
+		if p := s.launch(t, "127.0.0.2:0"); !strings.HasPrefix(p.url, "http://127.0.0.2:") {
+			t.Errorf("it listens on %s", p.url)
+		}
+	},
+	"dataDir": func(t *testing.T, s setting) {
+		p := s.launch(t, filepath.Join(t.TempDir(), "new", "dir"))
+		p.write("m v=1 1") // with the token that is in there
+	},
+	"maxBodySize": func(t *testing.T, s setting) {
+		body := strings.Repeat("m v=1 1\n", 300)
+		launch(t, t.TempDir()).write(body)
+		p := s.launch(t, "1KiB")
+		if status, text, err := p.post(p.token(), v2("default"), body); err != nil || status != http.StatusRequestEntityTooLarge {
+			t.Errorf("got %d %s, %v", status, text, err)
+		}
+	},
+	"bytesInFlight": func(t *testing.T, s setting) {
+		small, plain := s.launch(t, "64KiB"), launch(t, t.TempDir())
+		for _, p := range []*process{small, plain} {
+			p.stick()
+			p.write(series(4000))
+		}
+		inFlight := func(p *process) float64 { return p.metric("logical_bytes_in_flight") }
+		eventually(t, 30*time.Second, "little is in flight without the flag", func() bool { return inFlight(plain) > 256<<10 })
+		eventually(t, 30*time.Second, "nothing is in flight", func() bool { return inFlight(small) > 0 })
+		if n := inFlight(small); n > 64<<10 {
+			t.Errorf("%v bytes are in flight", n)
+		}
+	},
+	"applyTimeout": func(t *testing.T, s setting) {
+		p, _ := stuckPostgres(t, func(with ...string) *process { return s.launch(t, "300ms", with...) })
+		plain, _ := stuckPostgres(t, func(with ...string) *process { return launch(t, t.TempDir(), with...) })
+		eventually(t, 20*time.Second, "the timeout is not told", func() bool { return strings.Contains(p.output(), "longer than the apply timeout") })
+		if n := plain.metric("logical_commit_failure_total"); n > 0 {
+			t.Errorf("%v failures without the flag", n)
+		}
+	},
+	"retryDelay": func(t *testing.T, s setting) {
+		const nobody = "postgres://postgres@127.0.0.1:1/postgres"
+		slow, plain := s.launch(t, "10h", "--targetConn", nobody), launch(t, t.TempDir(), "--targetConn", nobody)
+		tries := func(p *process) float64 { return p.metric("logical_commit_failure_total") }
+		eventually(t, 30*time.Second, "it does not try again", func() bool { return tries(plain) >= 4 })
+		eventually(t, 30*time.Second, "it does not try", func() bool { return tries(slow) >= 1 })
+		if n := tries(slow); n > 1 {
+			t.Errorf("%v tries, with 10 h between them", n)
+		}
+	},
+	"standbyTimeout": func(t *testing.T, s setting) {
+		slow, plain := s.launch(t, "10h"), launch(t, t.TempDir())
+		pending := func(p *process) float64 { return p.metric("replications_queue_current_bytes_queued") }
+		for _, p := range []*process{slow, plain} {
+			db := openTarget(t, p.dir)
+			p.write("m v=1 1")
+			awaitCount(t, db, "SELECT count(*) FROM m", 1)
+			p.write("m v=1 2")
+			awaitCount(t, db, "SELECT count(*) FROM m", 2)
+		}
+		eventually(t, 30*time.Second, "the queue is not told of progress", func() bool { return pending(plain) == 0 })
+		if pending(slow) == 0 {
+			t.Error("the queue was told of progress already")
+		}
+		// The end tells it all the same.
+		slow.stop()
+		p := launch(t, slow.dir)
+		if pending(p) != 0 {
+			t.Error("the queue was not told of progress at the end")
+		}
+	},
+	"gracePeriod": func(t *testing.T, s setting) {
+		p := s.launch(t, "100ms")
+		p.stick()
+		p.write("m v=1 2")
+		begun := time.Now()
+		if code := p.stop(); code != 0 {
+			t.Errorf("exit status %d", code)
+		}
+		if took := time.Since(begun); took > 8*time.Second { // the default is 10 s
+			t.Errorf("it took %s", took)
+		}
+	},
+	"logFormat": func(t *testing.T, s setting) {
+		p := s.launch(t, "json")
+		p.write("m v=1 1")
+		p.stop()
+		lines := 0
+		for line := range strings.Lines(p.output()) {
+			if strings.HasPrefix(line, "time=") {
+				t.Errorf("a line of the log is no JSON: %s", line)
+			}
+			if strings.HasPrefix(line, "{") {
+				lines++
+				if err := json.Unmarshal([]byte(line), new(map[string]any)); err != nil {
+					t.Errorf("%s: %v", line, err)
+				}
+			}
+		}
+		if lines < 2 {
+			t.Errorf("%d lines of JSON:\n%s", lines, p.output())
+		}
+	},
+	"verbose": func(t *testing.T, s setting) {
+		p, plain := s.launch(t, "true"), launch(t, t.TempDir())
+		for _, p := range []*process{p, plain} {
+			p.write("m v=1 1")
+			awaitCount(t, openTarget(t, p.dir), "SELECT count(*) FROM m", 1)
+		}
+		eventually(t, 30*time.Second, "no details are logged", func() bool { return strings.Contains(p.output(), "DEBUG msg=landed") })
+		if strings.Contains(plain.output(), "DEBUG") {
+			t.Errorf("details are logged without the flag:\n%s", plain.output())
+		}
+	},
+	"targetConn": func(t *testing.T, s setting) {
+		path := filepath.Join(t.TempDir(), "elsewhere.db")
+		p := s.launch(t, "sqlite:"+path)
+		p.write("m v=1 1")
+		awaitCount(t, openSQLite(t, path), "SELECT count(*) FROM m", 1)
+		if _, err := os.Stat(filepath.Join(p.dir, "target.db")); !os.IsNotExist(err) {
+			t.Errorf("the embedded target is there too: %v", err)
+		}
+	},
+	"targetDBConns": func(t *testing.T, s setting) {
+		// Two of them are not for data.
+		fewer(t, 2, func(with ...string) *process { return s.launch(t, "4", with...) }, "--immediate", "--fanShards", "6")
+	},
+	"fanShards": func(t *testing.T, s setting) {
+		fewer(t, 3, func(with ...string) *process { return s.launch(t, "3", with...) }, "--immediate")
+	},
+	"immediate": func(t *testing.T, s setting) {
+		p, db := stuckPostgres(t, func(with ...string) *process { return s.launch(t, "true", with...) })
+		eventually(t, 30*time.Second, "there is one transaction at a time", func() bool { return count(t, db, lockWaiters) > 1 })
+		if p.metric("logical_mode", `mode="immediate"`) != 1 {
+			t.Error("the mode is another one")
+		}
+		plain, db := stuckPostgres(t, func(with ...string) *process { return launch(t, t.TempDir(), with...) })
+		awaitCount(t, db, lockWaiters, 1)
+		if plain.metric("logical_mode", `mode="serial"`) != 1 {
+			t.Error("the mode without the flag is another one")
+		}
+	},
+	"stagingSchema": func(t *testing.T, s setting) {
+		dsn := env.Postgres(t)
+		s.launch(t, "its own", "--targetConn", dsn).write("m v=1 1")
+		db := openPostgres(t, dsn)
+		awaitCount(t, db, `SELECT count(*) FROM "its own".memo`, 1)
+		awaitCount(t, db, `SELECT count(*) FROM pg_namespace WHERE nspname = '_tailrace'`, 0)
+	},
+	"indexTags": func(t *testing.T, s setting) {
+		dsn := env.Postgres(t)
+		s.launch(t, "host,region", "--targetConn", dsn).write("m,host=a,region=b,rack=c v=1 1")
+		db := openPostgres(t, dsn)
+		awaitCount(t, db, "SELECT count(*) FROM m", 1)
+		awaitCount(t, db, `SELECT count(*) FROM pg_indexes WHERE tablename = 'm' AND (indexdef LIKE '%(host, "time" DESC)' OR indexdef LIKE '%(region, "time" DESC)')`, 2)
+		awaitCount(t, db, `SELECT count(*) FROM pg_indexes WHERE tablename = 'm'`, 3) // and the key
+	},
+	"backfillWindow": func(t *testing.T, s setting) {
+		short, plain := s.launch(t, "300ms"), launch(t, t.TempDir())
+		for _, p := range []*process{short, plain} {
+			release := p.stick()
+			for i := range 20 {
+				p.write(fmt.Sprintf("m v=1 %d", i+2))
+			}
+			eventually(t, 30*time.Second, "the stream does not become stale", func() bool { return p.metric("logical_staleness_seconds") > 0.5 })
+			release()
+			awaitCount(t, openTarget(t, p.dir), "SELECT count(*) FROM m", 21)
+		}
+		eventually(t, 30*time.Second, "the mode is not switched, there and back", func() bool {
+			return short.metric("logical_mode_switches_total", `reason="stale"`) > 0 && short.metric("logical_mode", `mode="serial"`) == 1
+		})
+		if n := plain.metric("logical_mode_switches_total"); n > 0 {
+			t.Errorf("%v switches without the flag", n)
+		}
+	},
+}
+
+// stick makes the embedded target hang, when a first point is in it.
+func (p *process) stick() (release func()) {
+	p.t.Helper()
+	db := openTarget(p.t, p.dir)
+	p.write("m v=1 1")
+	awaitCount(p.t, db, "SELECT count(*) FROM m", 1)
+	return holdSQLite(p.t, db)
+}
+
+// series returns n lines, each of a series of its own.
+func series(n int) string {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, "m,n=%d v=1 1\n", i)
+	}
+	return text.String()
+}
+
+// stuckPostgres starts a server whose PostgreSQL keeps everybody waiting who writes to the table, and
+// writes to it.
+func stuckPostgres(t *testing.T, start func(with ...string) *process) (*process, *sql.DB) {
+	t.Helper()
+	dsn := env.Postgres(t)
+	db := openPostgres(t, dsn)
+	p := start("--targetConn", dsn)
+	p.write("m,n=first v=1 1")
+	awaitCount(t, db, "SELECT count(*) FROM m", 1)
+	holdTable(t, db, "m")
+	p.write(series(200))
+	return p, db
+}
+
+// fewer expects that a fan has n transactions in flight, and more than that without the flag.
+func fewer(t *testing.T, n int, start func(with ...string) *process, with ...string) {
+	t.Helper()
+	_, few := stuckPostgres(t, func(more ...string) *process { return start(append(with, more...)...) })
+	_, many := stuckPostgres(t, func(more ...string) *process { return launch(t, t.TempDir(), append(with, more...)...) })
+	eventually(t, 30*time.Second, "there are few transactions without the flag", func() bool { return count(t, many, lockWaiters) > n })
+	awaitCount(t, few, lockWaiters, n)
+}
