@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/pkg/errors"
@@ -97,6 +98,7 @@ type table struct {
 	columnTypes string   // the same with their types
 	sqls        sync.Map // verb, mask and key → *groupSQL
 	copies      copyState
+	warned      atomic.Bool // of collisions
 }
 
 type column struct {
