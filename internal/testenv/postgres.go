@@ -88,6 +88,19 @@ func (p *Postgres) DSN(database string) string {
 // Port returns the port that the server listens on, also after a restart.
 func (p *Postgres) Port() int { return p.port }
 
+// WriteFile writes a file into the data directory, such as standby.signal, for the next start.
+func (p *Postgres) WriteFile(t testing.TB, name, content string) {
+	t.Helper()
+	path := filepath.Join(p.data, name)
+	err := os.WriteFile(path, []byte(content), 0o600)
+	if err == nil {
+		err = handOver(path)
+	}
+	if err != nil {
+		t.Fatalf("testenv: %v", err)
+	}
+}
+
 // Kill ends the server and all of its processes with SIGKILL, as a power cut would.
 func (p *Postgres) Kill() { p.proc.killTree() }
 

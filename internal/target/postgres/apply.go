@@ -84,13 +84,13 @@ func (x *tx) together(ctx context.Context, muts []logical.Mutation, from, to int
 	defer w.endBatches()
 	for i := from; i < to; i++ {
 		p := w.plans[i]
-		if w.batch(p, len(muts)).add(i, &muts[i], p) {
+		if w.batch(p, len(muts)).add(i, muts, p) {
 			continue
 		}
 		if err := x.finish(ctx, muts); err != nil {
 			return err
 		}
-		w.batch(p, len(muts)).add(i, &muts[i], p)
+		w.batch(p, len(muts)).add(i, muts, p)
 	}
 	return x.finish(ctx, muts)
 }
@@ -142,6 +142,9 @@ func (w *work) endBatches() {
 func (x *tx) statements(ctx context.Context, b *batch, muts []logical.Mutation) error {
 	b.sort()
 	w := x.w
+	if b.collisions > 0 {
+		x.s.t.collide(b)
+	}
 	first := w.plans[b.entries[0].last]
 	if !b.varied && !slices.ContainsFunc(b.entries, func(e entry) bool { return e.op != b.entries[0].op }) {
 		return x.group(ctx, b, muts, b.entries)

@@ -24,6 +24,8 @@ type batch struct {
 	seed    maphash.Seed
 	nulls   bool // some value is null
 	varied  bool // the masks are not all the same
+
+	collisions int // of points that the table cannot tell apart
 }
 
 // An entry stands for all mutations of one key.
@@ -38,7 +40,7 @@ type entry struct {
 func (b *batch) reset(p *plan, mutations int) {
 	b.table, b.points, b.width = p.table, p.relation.Points, len(p.table.columns)
 	b.entries, b.keys, b.masks = b.entries[:0], b.keys[:0], b.masks[:0]
-	b.nulls, b.varied = false, false
+	b.nulls, b.varied, b.collisions = false, false, 0
 	if cap(b.prev) < mutations {
 		b.prev = make([]int32, mutations)
 	}
@@ -57,7 +59,8 @@ func (b *batch) reset(p *plan, mutations int) {
 
 // add takes the mutation at i, which the plan does not refuse. It returns false if the mutation
 // cannot be merged with what is there for its key, and has to wait until that is sent.
-func (b *batch) add(i int, m *logical.Mutation, p *plan) bool {
+func (b *batch) add(i int, muts []logical.Mutation, p *plan) bool {
+	m := &muts[i]
 	from := len(b.keys)
 	b.keys = p.appendKey(b.keys, m)
 	key := b.keys[from:]
@@ -67,6 +70,9 @@ func (b *batch) add(i int, m *logical.Mutation, p *plan) bool {
 		e := &b.entries[b.slots[at]-1]
 		if e.hash == hash && bytes.Equal(b.keys[e.keyFrom:e.keyTo], key) {
 			b.keys = b.keys[:from]
+			if p.floor && apart(m, &muts[e.last]) {
+				b.collisions++
+			}
 			return b.merge(e, i, m, p)
 		}
 	}
@@ -114,6 +120,19 @@ func (b *batch) merge(e *entry, i int, m *logical.Mutation, p *plan) bool {
 	e.last = int32(i)
 	b.mark(e, m, p)
 	return true
+}
+
+// apart reports whether two points have different times.
+func apart(x, y *logical.Mutation) bool { return timeOf(x) != timeOf(y) }
+
+// timeOf returns the time of a point; an absent value if it has none.
+func timeOf(m *logical.Mutation) logical.Value {
+	for i := range m.Relation.Columns {
+		if m.Relation.Columns[i].Role == logical.RoleTime {
+			return m.Values[i]
+		}
+	}
+	return logical.Value{}
 }
 
 // mask returns which columns an entry carries.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/pkg/errors"
@@ -97,12 +98,14 @@ type table struct {
 	columnTypes string   // the same with their types
 	sqls        sync.Map // verb, mask and key → *groupSQL
 	copies      copyState
+	warned      atomic.Bool // of collisions
 }
 
 type column struct {
 	name       string
 	typeOID    uint32 // of the base type, for a domain
-	typeName   string // without modifiers, as a cast takes it
+	typeName   string // for messages
+	castName   string // the same in the server's own words: "character" would cut to one
 	wire       wire
 	maxChars   int // of varchar(n); 0 if there is no limit
 	notNull    bool
@@ -167,9 +170,9 @@ WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p', 'v', 'm', 'f
 
 func (t *Target) readColumns(ctx context.Context, q querier, tab *table) error {
 	rows, err := q.Query(ctx, `SELECT a.attname, a.atttypid, CASE WHEN y.typtype = 'd' THEN y.typbasetype ELSE y.oid END,
-	format_type(a.atttypid, NULL), a.atttypmod, a.attnotnull, a.atthasdef OR a.attidentity <> '', a.attgenerated <> '', a.attidentity = 'a',
+	format_type(a.atttypid, a.atttypmod), quote_ident(m.nspname) || '.' || quote_ident(y.typname), a.atttypmod, a.attnotnull, a.atthasdef OR a.attidentity <> '', a.attgenerated <> '', a.attidentity = 'a',
 	coalesce(pg_get_expr(d.adbin, d.adrelid), ''), y.typtype = 'd', a.attcollation
-FROM pg_attribute AS a JOIN pg_type AS y ON y.oid = a.atttypid LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+FROM pg_attribute AS a JOIN pg_type AS y ON y.oid = a.atttypid JOIN pg_namespace AS m ON m.oid = y.typnamespace LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`, tab.oid)
 	if err != nil {
 		return err
@@ -181,7 +184,7 @@ WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`
 		var def string
 		var domain bool
 		var typeOID, collation uint32
-		if err := rows.Scan(&c.name, &typeOID, &c.typeOID, &c.typeName, &modifier, &c.notNull, &c.hasDefault, &c.generated, &c.identity, &def, &domain, &collation); err != nil {
+		if err := rows.Scan(&c.name, &typeOID, &c.typeOID, &c.typeName, &c.castName, &modifier, &c.notNull, &c.hasDefault, &c.generated, &c.identity, &def, &domain, &collation); err != nil {
 			return err
 		}
 		c.wire = wireOf(c.typeOID)

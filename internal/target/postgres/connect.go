@@ -108,7 +108,7 @@ func (t *Target) transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	if err := t.open(); err != nil {
 		return err
 	}
-	opts := pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}
+	opts := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 	if t.crdb.Load() {
 		opts = pgx.TxOptions{}
 	}

@@ -241,9 +241,11 @@ func encodeJSON(dst []byte, v logical.Value) ([]byte, string) {
 	return dst, badText(dst[from:], 0)
 }
 
+const oidDate = 1082
+
 func encodeCast(dst []byte, c *column, v logical.Value) ([]byte, string) {
 	from := len(dst)
-	if c.typeName == "date" && v.Kind() == logical.KindTime && v.Infinite() == 0 {
+	if c.typeOID == oidDate && v.Kind() == logical.KindTime && v.Infinite() == 0 {
 		if sec, nanos := v.Unix(); sec%86400 != 0 || nanos != 0 {
 			return dst, "the time of day would be lost in a date"
 		}

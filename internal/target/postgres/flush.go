@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pkg/errors"
@@ -116,6 +117,9 @@ func (x *tx) explain(ctx context.Context, err error, statements []statement, at 
 	if answered && s != nil && s.compares && pg.Code == "22012" {
 		x.s.t.catalog.forget()
 		return retry(errors.Errorf("postgres: the columns of table %s were changed", s.table.quoted), hintSchema)
+	}
+	if !answered && ctx.Err() == nil || answered && strings.HasPrefix(pg.Code, "57P") {
+		x.pool.Reset() // the other connections have most likely died of the same
 	}
 	classified := classify(ctx, err)
 	var e *logical.Error

@@ -265,7 +265,7 @@ func (g *sqlBuilder) value(at, n int) {
 
 func (g *sqlBuilder) cast(at int, w wire) {
 	if w == wireCast {
-		g.text("::" + g.plan.table.columns[at].typeName)
+		g.text("::" + g.plan.table.columns[at].castName)
 	}
 }
 

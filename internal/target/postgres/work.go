@@ -117,7 +117,7 @@ func timeText(t time.Time) *string {
 // one that the transaction was begun under.
 func (x *tx) prove(statements []statement) []statement {
 	t := x.s.t
-	begin := "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+	begin := "BEGIN ISOLATION LEVEL READ COMMITTED"
 	lock := ""
 	loop := x.w.textParams(text(x.s.claim.Loop))
 	if t.crdb.Load() {

@@ -44,7 +44,7 @@ func (w *writer) classify(err error, doing string) error {
 	var extended sqlite3.ExtendedErrorCode
 	errors.As(err, &extended)
 	class, hint, broken := classOf(code, extended)
-	if stderrors.Is(err, syscall.ENOSPC) {
+	if stderrors.Is(err, syscall.ENOSPC) || code == sqlite3.IOERR && diskFull(w.cfg.Path) {
 		hint = hintFull
 	}
 	w.broken = w.broken || broken

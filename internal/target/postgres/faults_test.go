@@ -1,0 +1,581 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tailrace-cdc/tailrace/internal/testenv"
+	"github.com/tailrace-cdc/tailrace/logical"
+	"github.com/tailrace-cdc/tailrace/logical/logicaltest"
+)
+
+// wantRetry checks that an error may heal and tells an operator what to do.
+func wantRetry(t *testing.T, what string, err error, parts ...string) {
+	t.Helper()
+	if err == nil || logical.ClassOf(err) != logical.ClassRetry || logical.HintOf(err) == "" {
+		t.Errorf("%s: got %v, class %v, hint %q", what, err, logical.ClassOf(err), logical.HintOf(err))
+		return
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%s: %q does not say %q", what, err, part)
+		}
+	}
+}
+
+func value(n int64) (*logical.Relation, func(key int64) logical.Mutation) {
+	rel := logicaltest.Points("m", nil, logicaltest.Field("v", logical.KindInt64))
+	return rel, func(key int64) logical.Mutation { return logicaltest.Point(rel, key, 1, logical.Int64(n)) }
+}
+
+// A client is lost while its statement waits for a lock; its successor writes newer values; the lock
+// is released. FENCED: the newer values stay.
+func TestLateCommitDoesNotOverwriteNewerValues(t *testing.T) {
+	t.Parallel()
+	for _, parts := range []string{"in one round trip", "in parts"} {
+		t.Run(parts, func(t *testing.T) {
+			t.Parallel()
+			direct := open(t, Config{})
+			link := testenv.NewLink(t, portOf(t, direct))
+			lost := open(t, Config{DSN: viaPort(t, direct.cfg.DSN, link.Port())})
+			old := take(t, lost, "loop", "me")
+			_, older := value(1)
+			_, newer := value(2)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if err := logicaltest.Apply(ctx, old, older(1)); err != nil {
+				t.Fatal(err)
+			}
+			locker := connect(t, direct)
+			lock, err := locker.Begin(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := lock.Exec(ctx, "LOCK TABLE m IN SHARE MODE"); err != nil {
+				t.Fatal(err)
+			}
+			gone, give := context.WithCancel(ctx)
+			defer give()
+			lateDone := make(chan error, 1)
+			go func() { lateDone <- applyLate(gone, old, parts == "in parts", older(7)) }()
+			awaitWaiter(t, direct, "m")
+			link.Freeze()
+
+			taken := make(chan logical.Session, 1)
+			go func() {
+				s, err := direct.Take(ctx, logical.Claim{Loop: "loop", Holder: "me"})
+				if err != nil {
+					t.Error(err)
+				}
+				taken <- s
+			}()
+			if err := lock.Rollback(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if parts == "in parts" { // its COMMIT was not sent, and never will be
+				endIdle(t, direct)
+			}
+			young := <-taken
+			if young == nil {
+				return
+			}
+			if err := logicaltest.Apply(ctx, young, newer(7)); err != nil {
+				t.Fatal(err)
+			}
+			give()
+			link.Thaw()
+			<-lateDone
+			if got := rows(t, direct, `SELECT v FROM m WHERE nanos = 7`); len(got) != 1 || got[0][0] != "2" {
+				t.Errorf("the table holds %v, want the newer value 2", got)
+			}
+			if err := young.Release(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func applyLate(ctx context.Context, s logical.Session, inParts bool, mut logical.Mutation) error {
+	tx, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback(ctx)
+	if err := tx.Apply(ctx, []logical.Mutation{mut}); err != nil {
+		return err
+	}
+	if inParts {
+		if err := flushNow(ctx, tx); err != nil {
+			return err
+		}
+	}
+	return tx.Commit(ctx)
+}
+
+// flushNow sends what waits, as a larger transaction would.
+func flushNow(ctx context.Context, t logical.Tx) error {
+	x := t.(*tx)
+	return x.do(ctx, func() error { return x.flush(ctx) })
+}
+
+// awaitWaiter waits until a session waits for a lock on the table.
+func awaitWaiter(t *testing.T, target *Target, table string) {
+	t.Helper()
+	until(t, func() bool {
+		return rows(t, target, "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '"+table+"'::regclass")[0][0] != "0"
+	})
+}
+
+// endIdle ends the sessions that are idle in a transaction, as the server does after its timeout.
+func endIdle(t *testing.T, target *Target) {
+	t.Helper()
+	until(t, func() bool {
+		return rows(t, target, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE state = 'idle in transaction' AND application_name = 'tailrace' AND datname = current_database()`)[0][0] != "0"
+	})
+}
+
+func until(t *testing.T, done func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(time.Minute)
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatal("it does not happen")
+		}
+	}
+}
+
+func portOf(t *testing.T, target *Target) int {
+	t.Helper()
+	cfg, err := pgx.ParseConfig(target.cfg.DSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(cfg.Port)
+}
+
+func viaPort(t *testing.T, dsn string, port int) string {
+	t.Helper()
+	cfg, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Replace(dsn, fmt.Sprintf(":%d/", cfg.Port), fmt.Sprintf(":%d/", port), 1)
+}
+
+// A frozen process holds its epoch no longer than the server's timeout, and finds itself fenced.
+func TestFrozenProcessIsFenced(t *testing.T) {
+	t.Parallel()
+	direct := open(t, Config{})
+	link := testenv.NewLink(t, portOf(t, direct))
+	frozen := open(t, Config{DSN: viaPort(t, direct.cfg.DSN, link.Port()), IdleTimeout: 300 * time.Millisecond})
+	_, mut := value(1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	old, err := frozen.Take(ctx, logical.Claim{Loop: "loop", Holder: "one", TTL: 500 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := logicaltest.Apply(ctx, old, mut(1)); err != nil {
+		t.Fatal(err)
+	}
+	open, err := old.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := open.Apply(ctx, []logical.Mutation{mut(2)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := flushNow(ctx, open); err != nil {
+		t.Fatal(err)
+	}
+	link.Freeze()
+	young, err := direct.Take(ctx, logical.Claim{Loop: "loop", Holder: "two", TTL: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	link.Thaw()
+	if err := open.Commit(ctx); err == nil {
+		t.Error("the transaction of the frozen process was committed")
+	}
+	_ = open.Rollback(ctx) // It is over.
+	err = logicaltest.Apply(ctx, old, mut(3))
+	for err != nil && logical.ClassOf(err) != logical.ClassFenced && ctx.Err() == nil { // connections that died meanwhile
+		err = logicaltest.Apply(ctx, old, mut(3))
+	}
+	if err == nil {
+		t.Error("the frozen process can write again")
+	}
+	<-old.Lost()
+	if got := rows(t, direct, `SELECT count(*) FROM m`); got[0][0] != "1" {
+		t.Errorf("%s rows, want 1", got[0][0])
+	}
+	if err := young.Release(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// A counter applies transactions that each add a row to a log and set the memo, and settles what it
+// does not know, until n are in.
+type counter struct {
+	target *Target
+	loop   string
+	rel    *logical.Relation
+	series byte
+}
+
+func (c *counter) run(ctx context.Context, n int) error {
+	for {
+		done, err := c.attempt(ctx, n)
+		if done || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil || logical.ClassOf(err) == logical.ClassReject || logical.ClassOf(err) == logical.ClassConstraint {
+			return fmt.Errorf("loop %s: %w", c.loop, err)
+		}
+	}
+}
+
+func (c *counter) attempt(ctx context.Context, n int) (done bool, err error) {
+	s, err := c.target.Take(ctx, logical.Claim{Loop: c.loop, Holder: "me"})
+	if err != nil {
+		return false, err
+	}
+	defer s.Release(context.WithoutCancel(ctx))
+	for {
+		state, err := s.LoadMemo(ctx)
+		if err != nil {
+			return false, err
+		}
+		at := 0
+		if state.Point != nil {
+			if err := json.Unmarshal(state.Point, &at); err != nil {
+				return false, err
+			}
+		}
+		if err := s.Prepare(ctx, []*logical.Relation{c.rel}); err != nil {
+			return false, err
+		}
+		for ; at < n; at++ {
+			if err = c.one(ctx, s, at); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			return true, nil
+		}
+		if err := s.Fence(ctx); err != nil {
+			return false, err
+		}
+	}
+}
+
+func (c *counter) one(ctx context.Context, s logical.Session, at int) error {
+	tx, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback(ctx)
+	muts := make([]logical.Mutation, 1+at%7)
+	for k := range muts {
+		muts[k] = logicaltest.Point(c.rel, int64(at*10+k), c.series, logical.Int64(int64(at)))
+	}
+	if err := tx.Apply(ctx, muts); err != nil {
+		return err
+	}
+	if err := tx.SetMemo(ctx, logical.MemoState{Point: json.RawMessage(fmt.Sprint(at + 1)), Mode: "serial"}); err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
+}
+
+// exactlyOnce runs loops while something disturbs them, and counts by a trigger how often each point
+// was applied.
+func exactlyOnce(t *testing.T, target *Target, transactions int, disturb func(ctx context.Context, r *rand.Rand) error) {
+	t.Helper()
+	const loops = 3
+	rel := logicaltest.Points("m", nil, logicaltest.Field("v", logical.KindInt64))
+	s := take(t, target, "prepare", "me")
+	if err := s.Prepare(t.Context(), []*logical.Relation{rel}); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, target, `CREATE TABLE applied (series uuid, nanos smallint, "time" timestamptz);
+CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO applied VALUES (NEW.series, NEW.nanos, NEW."time"); RETURN NEW; END $$;
+CREATE TRIGGER note AFTER INSERT OR UPDATE ON m FOR EACH ROW EXECUTE FUNCTION note()`)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range loops {
+		wg.Go(func() {
+			c := &counter{target: target, loop: fmt.Sprint(i), rel: logicaltest.Points("m", nil, logicaltest.Field("v", logical.KindInt64)), series: byte(i)}
+			if err := c.run(ctx, transactions); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	running, stop := context.WithCancel(ctx)
+	disturbed := make(chan error, 1)
+	go func() { disturbed <- disturb(running, rand.New(rand.NewPCG(logicaltest.Seed(t), 3))) }()
+	wg.Wait()
+	stop()
+	if err := <-disturbed; err != nil {
+		t.Error(err)
+	}
+	want := 0
+	for at := range transactions {
+		want += loops * (1 + at%7)
+	}
+	if got := rows(t, target, "SELECT (SELECT count(*) FROM m), (SELECT count(*) FROM applied)"); got[0][0] != fmt.Sprint(want) || got[0][1] != fmt.Sprint(want) {
+		t.Errorf("%s points were applied %s times, want %d, each once", got[0][0], got[0][1], want)
+	}
+}
+
+func TestTerminatedConnectionsLoseAndRepeatNothing(t *testing.T) {
+	t.Parallel()
+	target := open(t, Config{})
+	exactlyOnce(t, target, logicaltest.Count(150, 20_000), func(ctx context.Context, r *rand.Rand) error {
+		conn, err := pgx.Connect(ctx, target.cfg.DSN)
+		if err != nil {
+			return err
+		}
+		defer conn.Close(context.WithoutCancel(ctx))
+		timer := time.NewTicker(time.Millisecond)
+		defer timer.Stop()
+		for ctx.Err() == nil {
+			_, err := conn.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE application_name = 'tailrace' AND datname = current_database() ORDER BY random() LIMIT $1`, 1+r.IntN(3))
+			if err != nil && ctx.Err() == nil {
+				return err
+			}
+			timer.Reset(time.Duration(1 + r.Int64N(int64(60*time.Millisecond))))
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+		}
+		return nil
+	})
+}
+
+func TestKilledServerLosesAndRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, testenv.PostgresOptions{})
+	target := open(t, Config{DSN: server.DSN("postgres")})
+	kills := logicaltest.Count(2, 30)
+	killed := make(chan struct{})
+	exactlyOnce(t, target, logicaltest.Count(600, 15_000), func(ctx context.Context, r *rand.Rand) error {
+		defer close(killed)
+		for range kills {
+			timer := time.NewTimer(time.Duration(50+r.IntN(400)) * time.Millisecond)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+				return nil
+			}
+			server.Kill()
+			server.Restart(t)
+		}
+		return nil
+	})
+	<-killed
+}
+
+func TestCutConnectionsLoseAndRepeatNothing(t *testing.T) {
+	t.Parallel()
+	direct := open(t, Config{})
+	link := testenv.NewLink(t, portOf(t, direct))
+	target := open(t, Config{DSN: viaPort(t, direct.cfg.DSN, link.Port())})
+	exactlyOnce(t, target, logicaltest.Count(60, 5000), func(ctx context.Context, r *rand.Rand) error {
+		for ctx.Err() == nil {
+			timer := time.NewTimer(time.Duration(1+r.IntN(60)) * time.Millisecond)
+			select {
+			case <-timer.C:
+				link.Cut()
+			case <-ctx.Done():
+				timer.Stop()
+			}
+		}
+		return nil
+	})
+}
+
+func TestLockHeldLongerThanTheApplyTimeout(t *testing.T) {
+	t.Parallel()
+	target := open(t, Config{ApplyTimeout: time.Second})
+	s := take(t, target, "loop", "me")
+	_, mut := value(1)
+	if err := logicaltest.Apply(t.Context(), s, mut(1)); err != nil {
+		t.Fatal(err)
+	}
+	conn := connect(t, target)
+	if _, err := conn.Exec(t.Context(), "BEGIN; LOCK TABLE m"); err != nil {
+		t.Fatal(err)
+	}
+	wantRetry(t, "a lock on the table", logicaltest.Apply(t.Context(), s, mut(2)), "lock", "upsert into", `"m"`)
+	if _, err := conn.Exec(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	if err := logicaltest.Apply(t.Context(), s, mut(2)); err != nil {
+		t.Errorf("it does not heal: %v", err)
+	}
+}
+
+func TestTargetThatIsDownWhenItIsOpened(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, testenv.PostgresOptions{})
+	server.Stop(t)
+	target := open(t, Config{DSN: server.DSN("postgres")})
+	_, err := target.Take(t.Context(), logical.Claim{Loop: "loop", Holder: "me"})
+	wantRetry(t, "a server that is down", err, "connect")
+	server.Restart(t)
+	s := take(t, target, "loop", "me")
+	_, mut := value(1)
+	if err := logicaltest.Apply(t.Context(), s, mut(1)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConfigurationFaultsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, testenv.PostgresOptions{HBA: "host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"})
+	admin := open(t, Config{DSN: server.DSN("postgres")})
+	exec(t, admin, `CREATE ROLE poor LOGIN PASSWORD 'right'; ALTER ROLE poor SET default_transaction_read_only = off;
+CREATE ROLE reader LOGIN PASSWORD 'right'; ALTER ROLE reader SET default_transaction_read_only = on; GRANT CREATE ON DATABASE postgres TO reader`)
+	as := func(user, password, database string) string {
+		return fmt.Sprintf("postgres://%s:%s@127.0.0.1:%d/%s?sslmode=disable", user, password, server.Port(), database)
+	}
+	for _, c := range []struct {
+		what, dsn string
+		parts     []string
+	}{
+		{"wrong password", as("poor", "wr0ng-s3cret", "postgres"), []string{"password", "pg_hba.conf"}},
+		{"no such database", as("postgres", "", "nowhere"), []string{"nowhere", "create the database"}},
+		{"missing rights", as("poor", "right", "postgres"), []string{"permission denied", "grant"}},
+	} {
+		target := open(t, Config{DSN: c.dsn})
+		_, err := target.Take(t.Context(), logical.Claim{Loop: "loop", Holder: "me"})
+		wantRetry(t, c.what, err, c.parts...)
+		if err != nil && (strings.Contains(err.Error(), "wr0ng") || strings.Contains(fmt.Sprintf("%+v", err), "wr0ng")) {
+			t.Errorf("%s: the error holds the password: %v", c.what, err)
+		}
+	}
+	if _, err := Open(t.Context(), Config{DSN: "postgres://u:s3cret@host:notaport/db"}); err == nil || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("a connection string that cannot be read: %v", err)
+	}
+}
+
+func TestServerThatTakesNoWrites(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, testenv.PostgresOptions{})
+	target := open(t, Config{DSN: server.DSN("postgres")})
+	_, mut := value(1)
+	s := take(t, target, "loop", "me")
+	if err := logicaltest.Apply(t.Context(), s, mut(1)); err != nil {
+		t.Fatal(err)
+	}
+	server.Stop(t)
+	server.WriteFile(t, "standby.signal", "") // a standby whose primary is gone
+	server.Restart(t)
+	var err error
+	for range 3 { // connections to the server before have to be found dead first
+		if err = logicaltest.Apply(t.Context(), s, mut(2)); err != nil && strings.Contains(err.Error(), "25006") {
+			break
+		}
+	}
+	wantRetry(t, "a standby", err, "primary")
+	exec(t, target, "SELECT pg_promote()")
+	until(t, func() bool { return rows(t, target, "SELECT pg_is_in_recovery()")[0][0] == "f" })
+	if err := logicaltest.Apply(t.Context(), s, mut(2)); err != nil {
+		t.Errorf("it does not heal: %v", err)
+	}
+}
+
+func TestCancelledCommitIsSettledByTheMemo(t *testing.T) {
+	t.Parallel()
+	target := open(t, Config{})
+	s := take(t, target, "loop", "me")
+	_, mut := value(1)
+	if err := logicaltest.Apply(t.Context(), s, mut(1)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(logicaltest.Count(30, 1000)) {
+		ctx, cancel := context.WithCancel(t.Context())
+		tx, err := s.Begin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.Apply(ctx, []logical.Mutation{mut(10 + i)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.SetMemo(ctx, logical.MemoState{Point: json.RawMessage(fmt.Sprint(i))}); err != nil {
+			t.Fatal(err)
+		}
+		go cancel()
+		err = tx.Commit(ctx)
+		_ = tx.Rollback(ctx)
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatalf("got %v", err)
+		}
+		if err := s.Fence(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		state, loadErr := s.LoadMemo(t.Context())
+		if loadErr != nil {
+			t.Fatal(loadErr)
+		}
+		there := string(state.Point) == fmt.Sprint(i)
+		if err == nil && !there || err != nil && there && logical.ClassOf(err) != logical.ClassUnknownCommit {
+			t.Fatalf("round %d: commit returned %v (class %v), and the memo is %s", i, err, logical.ClassOf(err), state.Point)
+		}
+		if got := rows(t, target, fmt.Sprintf("SELECT count(*) FROM m WHERE \"time\" = 'epoch' AND nanos = %d", 10+i)); i < 900 && (got[0][0] == "1") != there {
+			t.Fatalf("round %d: the memo is %s, and there are %s rows", i, state.Point, got[0][0])
+		}
+	}
+}
+
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	disk := testenv.NewSmallDisk(t, 4, 40)
+	server := testenv.StartPostgres(t, testenv.PostgresOptions{})
+	target := open(t, Config{DSN: server.DSN("postgres")})
+	exec(t, target, "CREATE TABLESPACE small LOCATION '"+disk.Dir+"'")
+	exec(t, target, "ALTER DATABASE postgres SET default_tablespace = small")
+	s := take(t, target, "loop", "me")
+	rel := logicaltest.Points("m", nil, logicaltest.Field("v", logical.KindText))
+	text := logical.Text(strings.Repeat("x", 1000))
+	write := func(from int64) error {
+		var muts []logical.Mutation
+		for i := range int64(1000) {
+			muts = append(muts, logicaltest.Point(rel, (from+i)*1000, 1, text))
+		}
+		return logicaltest.Apply(t.Context(), s, muts...)
+	}
+	var err error
+	at := int64(0)
+	for ; err == nil && at < 100_000; at += 1000 {
+		err = write(at)
+	}
+	wantRetry(t, "a full disk", err, "free space")
+	disk.Free(t)
+	if err := write(at - 1000); err != nil {
+		t.Fatalf("it does not heal: %v", err)
+	}
+	if got := rows(t, target, "SELECT count(*) FROM m"); got[0][0] != fmt.Sprint(at) {
+		t.Errorf("%s rows, want %d", got[0][0], at)
+	}
+	server.Stop(t) // before its disk is taken away
+}
