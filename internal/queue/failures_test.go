@@ -127,7 +127,6 @@ func TestFailuresOfAnyCall(t *testing.T) {
 	t.Parallel()
 	seeds(t, count(150, 3000), func(t *testing.T, seed uint64) bool {
 		w := newWorld(t, seed)
-		w.cfg.serial = true
 		require.NoError(t, w.open())
 		w.disk.OnFault = w.randomFault
 		for range 80 {

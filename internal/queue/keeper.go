@@ -91,6 +91,9 @@ func (q *Queue) tend() time.Duration {
 	if err := q.advance(); err != nil {
 		q.warn(err)
 	}
+	if err := q.resolve(); err != nil {
+		q.warn(err)
+	}
 	if err := q.saveCursor(false); err != nil {
 		q.warn(err)
 	}

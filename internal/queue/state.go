@@ -186,6 +186,10 @@ func (q *Queue) passedBy(p place) {
 	q.mu.Lock()
 	if _, listed := q.indexLocked(p.seg); listed {
 		q.ahead.add(p)
+		if at := &q.head.at; at.seq == p.seq && at.time == 0 {
+			*at = p
+			q.used = p.off - dataStart
+		}
 	}
 	q.mu.Unlock()
 }
