@@ -86,14 +86,12 @@ func (q *Queue) admit(n int64) (*FullError, error) {
 	if q.closing {
 		return nil, ErrClosed
 	}
-	limit := min(q.limits.MaxBytes, int64(maxGroup))
-	full := &FullError{Queue: q.name, ID: q.id, Need: n, Unsent: q.unsentLocked() + q.reserved, Limit: q.limits.MaxBytes, Scope: "queue"}
-	if n > limit {
-		full.Never, full.Limit = true, limit
-		return full, nil
+	unsent, limit := q.unsentLocked()+q.reserved, q.limits.MaxBytes
+	if largest := min(limit, maxGroup); n > largest {
+		return &FullError{Queue: q.name, ID: q.id, Need: n, Unsent: unsent, Limit: largest, Scope: "queue", Never: true}, nil
 	}
-	if full.Unsent+n > q.limits.MaxBytes {
-		return full, nil
+	if unsent+n > limit {
+		return &FullError{Queue: q.name, ID: q.id, Need: n, Unsent: unsent, Limit: limit, Scope: "queue"}, nil
 	}
 	q.reserved += n
 	q.weighLocked()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -121,56 +122,55 @@ func appendAll(b *testing.B, q *Queue, writers, n int, payload []byte) {
 }
 
 // BenchmarkLargeAppends appends groups of 8 MiB that cannot be compressed, and
-// compares with writing and syncing the same bytes, 8 MiB at a time.
+// compares with writing and syncing the same bytes, 8 MiB at a time. The two take
+// turns, so that both see the same device.
 func BenchmarkLargeAppends(b *testing.B) {
 	const size = 8 << 20
 	noise := noiseOf(size)
 	dir := benchDir(b)
-	raw := func() float64 {
-		f, err := disk.OS().Create(filepath.Join(dir, "ceiling"))
-		require.NoError(b, err)
-		defer os.Remove(filepath.Join(dir, "ceiling"))
-		defer f.Close()
-		off := int64(0)
-		return rate(time.Second, func() {
-			if _, err := f.WriteAt(noise, off); err != nil {
-				b.Fatal(err)
-			}
-			if err := f.Sync(); err != nil {
-				b.Fatal(err)
-			}
-			off += size
-		})
-	}
-	before := raw()
+	f, err := disk.OS().Create(filepath.Join(dir, "ceiling"))
+	require.NoError(b, err)
+	defer f.Close()
 	q, err := Open(Config{Dir: filepath.Join(dir, "q"), Limits: Limits{MaxBytes: 64 << 30}})
 	require.NoError(b, err)
 	g := Group{Compression: NoCompression}
 	for i := 0; i < size; i += MaxPayload {
 		require.NoError(b, g.Add(KindOpaque, 0, noise[i:i+MaxPayload]))
 	}
-	b.SetBytes(size)
-	b.ResetTimer()
+	var raw, queued time.Duration
+	off := int64(0)
 	for b.Loop() {
-		res, err := q.Reserve(&g)
+		begin := time.Now()
+		_, err := f.WriteAt(noise, off)
 		if err == nil {
-			var last Sequence
+			err = f.Sync()
+		}
+		raw += time.Since(begin)
+		if off += size; off >= 512<<20 && err == nil {
+			off, err = 0, f.Truncate(0) // as new segments are: there is nothing to overwrite
+		}
+		begin = time.Now()
+		var res Reservation
+		if err == nil {
+			res, err = q.Reserve(&g)
+		}
+		var last Sequence
+		if err == nil {
 			_, last, err = q.Append(context.Background(), res, &g)
-			if err == nil && last%512 == 0 {
-				err = q.Ack(last) // so that the disk does not fill
-			}
+		}
+		queued += time.Since(begin)
+		if err == nil && last%512 == 0 {
+			err = q.Ack(last) // so that the disk does not fill
 		}
 		if err != nil {
 			b.Fatal(err)
 		}
 	}
-	b.StopTimer()
-	appends := float64(b.N) / b.Elapsed().Seconds()
 	require.NoError(b, q.Close())
-	ceiling := (before + raw()) / 2
-	b.ReportMetric(appends*size/1e6, "MB/s")
-	b.ReportMetric(ceiling*size/1e6, "raw-MB/s")
-	b.ReportMetric(appends/ceiling, "of-raw")
+	mb := float64(b.N) * size / 1e6
+	b.ReportMetric(mb/queued.Seconds(), "MB/s")
+	b.ReportMetric(mb/raw.Seconds(), "raw-MB/s")
+	b.ReportMetric(raw.Seconds()/queued.Seconds(), "of-raw")
 }
 
 func noiseOf(n int) []byte {
@@ -184,30 +184,43 @@ func noiseOf(n int) []byte {
 // with read(2) of the same files.
 func BenchmarkRead(b *testing.B) {
 	for _, size := range []int{1 << 10, 64 << 10, 1 << 20} {
-		b.Run(fmt.Sprintf("block=%d", size), func(b *testing.B) {
-			const total = 128 << 20
-			dir := filepath.Join(benchDir(b), "q")
-			q := fill(b, dir, total, size)
-			ceiling := readFiles(b, dir)
-			var spent time.Duration
-			blocks := 0
-			b.SetBytes(total)
-			b.ReportAllocs()
-			b.ResetTimer()
-			for b.Loop() {
-				begin := time.Now()
-				blocks += readThrough(b, q)
-				spent += time.Since(begin)
-			}
-			b.StopTimer()
-			ceiling = (ceiling + readFiles(b, dir)) / 2
-			got := float64(b.N) * total / spent.Seconds()
-			b.ReportMetric(ceiling/1e6, "read(2)-MB/s")
-			b.ReportMetric(got/ceiling, "of-read(2)")
-			b.ReportMetric(float64(blocks)/spent.Seconds(), "blocks/s")
-			require.NoError(b, q.Close())
-		})
+		benchRead(b, "warm", size, func(string) {})
 	}
+	benchRead(b, "cold", 64<<10, func(dir string) { dropCache(b, dir) })
+}
+
+func benchRead(b *testing.B, cache string, size int, prepare func(dir string)) {
+	b.Run(fmt.Sprintf("%s/block=%d", cache, size), func(b *testing.B) {
+		const total = 128 << 20
+		dir := filepath.Join(benchDir(b), "q")
+		q := fill(b, dir, total, size)
+		require.NoError(b, q.Close()) // so that all is on the device
+		q, err := Open(Config{Dir: dir, Limits: Limits{MaxBytes: 16 << 30}})
+		require.NoError(b, err)
+		var plain, summed, spent time.Duration
+		blocks, read, sink := 0, 0, uint32(0)
+		timed := func(d *time.Duration, run func()) {
+			prepare(dir)
+			begin := time.Now()
+			run()
+			*d += time.Since(begin)
+		}
+		b.ReportAllocs()
+		for b.Loop() {
+			timed(&plain, func() { read += readFiles(b, dir, func([]byte) {}) })
+			timed(&summed, func() {
+				readFiles(b, dir, func(p []byte) { sink += crc32.Checksum(p, castagnoli) })
+			})
+			timed(&spent, func() { blocks += readThrough(b, q) })
+		}
+		_ = sink // so that the sums are not left out
+		b.ReportMetric(float64(read)/1e6/plain.Seconds(), "read(2)-MB/s")
+		b.ReportMetric(float64(read)/1e6/spent.Seconds(), "MB/s")
+		b.ReportMetric(plain.Seconds()/spent.Seconds(), "of-read(2)")
+		b.ReportMetric(summed.Seconds()/spent.Seconds(), "of-read(2)+crc")
+		b.ReportMetric(float64(blocks)/spent.Seconds(), "blocks/s")
+		require.NoError(b, q.Close())
+	})
 }
 
 func fill(b *testing.B, dir string, total, size int) *Queue {
@@ -248,33 +261,33 @@ func readThrough(b *testing.B, q *Queue) int {
 	}
 }
 
-// readFiles returns how many bytes per second can be read from the segments.
-func readFiles(b *testing.B, dir string) float64 {
-	b.Helper()
+// readFiles reads all segments, and returns how many bytes that were.
+func readFiles(b *testing.B, dir string, look func([]byte)) int {
 	names, err := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix))
-	require.NoError(b, err)
+	if err != nil {
+		b.Fatal(err)
+	}
 	buf := make([]byte, readChunk)
 	total := 0
-	begin := time.Now()
-	for time.Since(begin) < 300*time.Millisecond {
-		for _, name := range names {
-			f, err := os.Open(name)
-			require.NoError(b, err)
-			for {
-				n, err := f.Read(buf)
-				total += n
-				if err != nil {
-					break
-				}
-			}
-			_ = f.Close()
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			b.Fatal(err)
 		}
+		for {
+			n, err := f.Read(buf)
+			look(buf[:n])
+			total += n
+			if err != nil {
+				break
+			}
+		}
+		_ = f.Close()
 	}
-	return float64(total) / time.Since(begin).Seconds()
+	return total
 }
 
-// BenchmarkOpen opens a queue of 10 GB whose last process died. Only the newest
-// segment is real; nobody looks into the others.
+// BenchmarkOpen opens a queue of 10 GB whose last process died.
 func BenchmarkOpen(b *testing.B) {
 	dir := filepath.Join(benchDir(b), "q")
 	q := fill(b, dir, 31<<20, 4<<10)
@@ -285,8 +298,7 @@ func BenchmarkOpen(b *testing.B) {
 	newest, err := os.ReadFile(names[0])
 	require.NoError(b, err)
 	const count = 10_000 / 32
-	// The newest is moved to the end of a long row. Its blocks carry their old
-	// numbers, so it gets new sums: it is written again at its new place.
+	// The first and the newest are real: nobody looks into the others.
 	require.NoError(b, os.Remove(names[0]))
 	for i := range count {
 		first := Sequence(1 + i*10_000)
@@ -294,7 +306,7 @@ func BenchmarkOpen(b *testing.B) {
 		content := make([]byte, dataStart)
 		head.encode(content)
 		copy(content[headCopyAt:], content[:fileHeadSize])
-		if i == count-1 {
+		if i == 0 || i == count-1 {
 			content = moved(b, q.id, newest, head, content)
 		}
 		name := filepath.Join(dir, segmentName(first, 0))

@@ -67,6 +67,13 @@ func (q *Queue) take(batch []*request, room int64) []*request {
 	return batch
 }
 
+// putBack takes back the sequences of a batch of which nothing was written.
+func (q *Queue) putBack(batch []*request) {
+	q.mu.Lock()
+	q.next = batch[0].first
+	q.mu.Unlock()
+}
+
 // finish answers the batch: durable if err is nil, else not kept.
 func (q *Queue) finish(batch []*request, err error) {
 	q.mu.Lock()

@@ -112,8 +112,6 @@ type Config struct {
 	manual bool
 	// chunk is how much a reader reads at once.
 	chunk int
-	// serial leaves reading ahead out, so that faults hit in a known order.
-	serial bool
 }
 
 func (c Config) withDefaults() Config {

@@ -34,6 +34,9 @@ func (q *Queue) dropOld() error {
 	cutoff := q.cfg.Now().Add(-maxAge).UnixNano()
 	q.head.mu.Lock()
 	defer q.head.mu.Unlock()
+	if err := q.resolve(); err != nil {
+		return err
+	}
 	q.mu.Lock()
 	fresh := q.head.at.seq == 0 || q.head.at.time >= cutoff
 	q.mu.Unlock()
@@ -71,7 +74,7 @@ func (q *Queue) dropWhile(reason Reason, more func(dropped *Loss, h *blockHead) 
 	if at.seq == 0 {
 		return Loss{}, nil
 	}
-	loss := Loss{Reason: reason, First: q.settled() + 1, Exact: true, Oldest: at.time}
+	loss := Loss{Reason: reason, First: q.settled() + 1, Exact: true}
 	whole := loss // up to the end of a group
 	for at.seg != nil {
 		stopped, err := q.dropIn(at, &loss, &whole, more)
@@ -141,6 +144,9 @@ func (q *Queue) dropIn(at place, loss, whole *Loss, more func(*Loss, *blockHead)
 			if !more(loss, &b.blockHead) {
 				return true, nil
 			}
+		}
+		if loss.Blocks == 0 {
+			loss.Oldest = b.Time
 		}
 		loss.Last = b.Sequence
 		loss.Blocks++

@@ -141,3 +141,14 @@ func newZstdEncoder() *zstd.Encoder {
 	}
 	return enc
 }
+
+// Block returns the block at position i of the group as it was added, without a
+// sequence or time. The payload is a copy. It is for other implementations of Log.
+func (g *Group) Block(i int) (Block, error) {
+	p := &g.blocks[i]
+	var d decoder
+	defer d.close()
+	h := blockHead{Codec: p.codec, Raw: uint32(p.raw)}
+	payload, err := d.decode(&h, g.buf[p.off:p.off+p.stored], nil, false)
+	return Block{Points: int(p.points), Kind: p.kind, Last: i == len(g.blocks)-1, Payload: payload}, err
+}

@@ -83,6 +83,18 @@ func (q *Queue) seek(from place) error {
 	return nil
 }
 
+// resolve looks at the first unsent block if only its place is known. Called with
+// head.mu held.
+func (q *Queue) resolve() error {
+	q.mu.Lock()
+	at := q.head.at
+	q.mu.Unlock()
+	if at.seq == 0 || at.time != 0 {
+		return nil
+	}
+	return q.seek(at)
+}
+
 // nearest returns the best known place to look for the first block after target,
 // or moves the head there if it is known exactly.
 func (q *Queue) nearest(target Sequence) (from place, done bool) {

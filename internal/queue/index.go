@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// place is where a block lies.
+// place is where a block lies. Its time is zero while nobody has looked at it.
 type place struct {
 	seg  *segment
 	off  int64
@@ -24,6 +24,9 @@ const maxPlaces = 1024
 func (x *index) add(p place) {
 	n := len(x.places)
 	if n > 0 && x.places[n-1].seq >= p.seq {
+		if last := &x.places[n-1]; last.seq == p.seq && last.time == 0 {
+			*last = p
+		}
 		return
 	}
 	if n == maxPlaces {

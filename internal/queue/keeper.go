@@ -2,6 +2,7 @@ package queue
 
 import (
 	"math"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,7 +15,8 @@ type keeper struct {
 	done chan struct{} // run has returned
 	gone chan struct{} // Close has returned
 	// ack is kicked by acknowledgements, which need no answer at once.
-	ack chan struct{}
+	ack  chan struct{}
+	owed atomic.Bool // it was kicked by one already
 }
 
 func (k *keeper) start(q *Queue) {
@@ -39,7 +41,11 @@ func (k *keeper) stop() {
 func (k *keeper) wake() { signal(k.kick) }
 
 // acked tells that there is something to save.
-func (k *keeper) acked() { signal(k.ack) }
+func (k *keeper) acked() {
+	if k.owed.CompareAndSwap(false, true) {
+		signal(k.ack)
+	}
+}
 
 func signal(c chan struct{}) {
 	select {
@@ -67,6 +73,7 @@ func (k *keeper) run(q *Queue) {
 			timer.Reset(due)
 			continue
 		}
+		k.owed.Store(false)
 		due, begin = q.tend(), time.Now()
 		timer.Reset(due)
 	}
@@ -84,6 +91,9 @@ func (q *Queue) tend() time.Duration {
 	if err := q.advance(); err != nil {
 		q.warn(err)
 	}
+	if err := q.resolve(); err != nil {
+		q.warn(err)
+	}
 	if err := q.saveCursor(false); err != nil {
 		q.warn(err)
 	}
@@ -99,6 +109,12 @@ func (q *Queue) tendWriter() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.seg == nil {
+		return math.MaxInt64 // whoever opens a file wakes us
+	}
+	if w.file == nil && !w.doomed {
+		if err := w.retire(); err != nil {
+			q.warn(err)
+		}
 		return math.MaxInt64
 	}
 	q.mu.Lock()
@@ -112,7 +128,7 @@ func (q *Queue) tendWriter() time.Duration {
 		}
 		return math.MaxInt64
 	}
-	if mode == SyncInterval && w.synced != w.off {
+	if mode == SyncInterval {
 		if err := w.settle(); err != nil {
 			q.warn(err)
 		}
@@ -134,8 +150,10 @@ func (w *writer) retire() error {
 	if !sent {
 		return nil
 	}
-	q.seal(w.seg, w.prev)
-	w.seg = nil
+	if w.seg != nil {
+		q.seal(w.seg, w.prev)
+		w.seg = nil
+	}
 	q.head.mu.Lock()
 	defer q.head.mu.Unlock()
 	q.mu.Lock()

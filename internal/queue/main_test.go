@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -14,7 +15,12 @@ import (
 
 var seedFlag = flag.Uint64("queue.seed", 0, "seed of the random tests, to replay one; also TAILRACE_SEED")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childEnv); dir != "" && !strings.HasPrefix(dir, "emfile:") {
+		runChild(dir)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // soak reports whether the full counts are wanted.
 func soak() bool { return os.Getenv("TAILRACE_SOAK") != "" }

@@ -49,7 +49,6 @@ func TestAckedSurvivesPowerLoss(t *testing.T) {
 
 func powerLossRun(t *testing.T, seed uint64, mode SyncMode, drops, faults bool) int {
 	w := newWorld(t, seed)
-	w.cfg.serial = faults
 	w.cfg.Sync, w.drops, w.lossy = mode, drops, mode != SyncAlways
 	points := 0
 	crashSeed := seed << 16

@@ -42,9 +42,6 @@ type reader struct {
 func (q *Queue) NewReader(after Sequence) (Reader, error) {
 	r := &reader{q: q, last: max(after, q.settled()), poked: make(chan struct{}, 1), idle: time.NewTimer(q.cfg.IdleAfter)}
 	r.scan.chunk = q.cfg.chunk
-	if !q.cfg.serial {
-		r.scan.ahead = newAhead()
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closing {
@@ -136,6 +133,10 @@ func (r *reader) took(b *scanned) {
 	r.last, r.scan.last = b.Sequence, b.Sequence
 	if b.Index == 0 {
 		r.q.passedBy(place{seg: r.seg, off: b.off, seq: b.Sequence, time: b.Time})
+	}
+	// Whoever acknowledges this group wants to know where the next one begins.
+	if next := b.off + b.size(); b.last() && next < r.scan.limit && b.Sequence < r.upTo {
+		r.q.passedBy(place{seg: r.seg, off: next, seq: b.Sequence + 1})
 	}
 }
 

@@ -1,7 +1,11 @@
 package queue
 
 import (
+	"io"
+
 	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/internal/queue/disk"
 )
 
 // recovery is what is found out about the newest segment when a queue is opened.
@@ -51,7 +55,7 @@ func (q *Queue) loadNewest(c cursor) error {
 		q.mark = place{seg: seg, off: rec.end, seq: rec.last}
 		return nil
 	}
-	if err := rec.scan(); err != nil {
+	if err := rec.scanPatiently(); err != nil {
 		return err
 	}
 	// Blocks beyond the last one may have been there, and have been seen by
@@ -77,14 +81,32 @@ func (q *Queue) loadNewest(c cursor) error {
 	return rec.sync()
 }
 
+// scanPatiently scans again when the device fails: a place that can be read at
+// the second try must not be taken for damage. What cannot be read in the end is.
+func (r *recovery) scanPatiently() error {
+	for range maxReadFailures {
+		try := *r
+		try.group, try.dead, try.torn = nil, nil, nil
+		r.q.tail = index{}
+		err := try.scan(func(f disk.File) io.ReaderAt { return f })
+		if err == nil {
+			*r = try
+			return nil
+		}
+		r.q.warn(err)
+	}
+	r.q.tail = index{}
+	return r.scan(func(f disk.File) io.ReaderAt { return holed{f} })
+}
+
 // scan finds the groups that are kept.
-func (r *recovery) scan() error {
+func (r *recovery) scan(through func(disk.File) io.ReaderAt) error {
 	f, err := r.q.fs.Open(r.q.path(r.seg.name))
 	if err != nil {
 		return errors.Wrapf(err, "queue %s: open segment", r.q.name)
 	}
 	defer f.Close()
-	s := scanner{window: window{file: holed{f}, chunk: readChunk}, seed: r.seg.seed, off: r.end, limit: r.seg.end}
+	s := scanner{window: window{file: through(f), chunk: readChunk}, seed: r.seg.seed, off: r.end, limit: r.seg.end}
 	r.from = r.end
 	for {
 		b, err := s.next()

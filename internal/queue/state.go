@@ -110,13 +110,6 @@ func (q *Queue) orphan(seg *segment, upTo Sequence) {
 	q.mu.Unlock()
 }
 
-// markUnused notes that sequences after prev were given out and are not used.
-func (q *Queue) markUnused(prev Sequence) {
-	if q.writer.reason == gapNone && q.peekNext() > prev+1 {
-		q.writer.reason = gapFailed
-	}
-}
-
 // freeGen returns a generation that tells the new segment from those that begin
 // with the same sequence, of which nothing could be made durable.
 func (q *Queue) freeGen(first Sequence) uint32 {
@@ -193,6 +186,10 @@ func (q *Queue) passedBy(p place) {
 	q.mu.Lock()
 	if _, listed := q.indexLocked(p.seg); listed {
 		q.ahead.add(p)
+		if at := &q.head.at; at.seq == p.seq && at.time == 0 {
+			*at = p
+			q.used = p.off - dataStart
+		}
 	}
 	q.mu.Unlock()
 }

@@ -67,14 +67,27 @@ func (c *counts) sawSync(d time.Duration) {
 }
 
 // OldestUnsent returns the enqueue time of the oldest unsent block, zero if there
-// is none. It is exact, and costs next to nothing.
+// is none. It is exact, and costs next to nothing: only if everything that was
+// read is acknowledged, and more is there, it has to look at one header.
 func (q *Queue) OldestUnsent() int64 {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.head.at.seq == 0 {
+	at := q.head.at
+	q.mu.Unlock()
+	if at.seq != 0 && at.time == 0 {
+		q.head.mu.Lock()
+		err := q.resolve()
+		q.head.mu.Unlock()
+		if err != nil {
+			q.warn(err)
+		}
+		q.mu.Lock()
+		at = q.head.at
+		q.mu.Unlock()
+	}
+	if at.seq == 0 {
 		return 0
 	}
-	return q.head.at.time
+	return at.time
 }
 
 // Newest returns the newest sequence that may be read.
@@ -84,8 +97,9 @@ func (q *Queue) Newest() Sequence {
 	return q.newest
 }
 
-// Stats returns the state. It does no I/O.
+// Stats returns the state. It does no I/O, but for what OldestUnsent may have to do.
 func (q *Queue) Stats() Stats {
+	oldest := q.OldestUnsent()
 	q.books.mu.Lock()
 	books := q.books.ledger.clone()
 	q.books.mu.Unlock()
@@ -104,7 +118,7 @@ func (q *Queue) Stats() Stats {
 		Lost: books.Totals, Losses: books.Losses,
 	}
 	if at := q.head.at; at.seq != 0 {
-		s.FirstSeq, s.OldestUnsent = at.seq, at.time
+		s.FirstSeq, s.OldestUnsent = at.seq, oldest
 	}
 	for _, seg := range q.segs {
 		s.DiskBytes += max(seg.size, seg.end)

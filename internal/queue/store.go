@@ -234,11 +234,10 @@ func (s *Store) admit(q *Queue, n int64) (*FullError, error) {
 	defer s.mu.Unlock()
 	sum, largest := s.weighLocked()
 	mine := q.weight.Load()
-	full := &FullError{Queue: q.name, ID: q.id, Need: n, Unsent: sum, Limit: s.limits.MaxBytes, Scope: "store"}
 	if l := s.limits.MaxBytes; l > 0 && stopped(l-sum-n, l/8, mine, largest) {
-		full.Never = n > l
-		full.final = l-sum-n <= l/8/16
-		return full, nil
+		return &FullError{
+			Queue: q.name, ID: q.id, Need: n, Unsent: sum, Limit: l, Scope: "store", Never: n > l, final: l-sum-n <= l/8/16,
+		}, nil
 	}
 	if keep := s.limits.KeepFree; keep > 0 {
 		free, err := s.fs.Free(s.dir)
@@ -248,8 +247,9 @@ func (s *Store) admit(q *Queue, n int64) (*FullError, error) {
 		// What is reserved, by whomever, is as good as written.
 		left := free - n - s.reservedLocked()
 		if stopped(left, keep, mine, largest) {
-			full.Scope, full.Unsent, full.Limit, full.final = "disk", free, keep, left <= keep/16
-			return full, nil
+			return &FullError{
+				Queue: q.name, ID: q.id, Need: n, Unsent: free, Limit: keep, Scope: "disk", final: left <= keep/16,
+			}, nil
 		}
 	}
 	return q.admit(n)

@@ -36,6 +36,7 @@ type world struct {
 	groups   []*sent
 	byText   map[string]*sent
 	seen     map[Sequence]string // what was delivered under a sequence, ever
+	before   map[Sequence]string // the same, of the world that this is an image of
 	greatest Sequence            // that anyone has seen
 	cursor   Sequence            // what was acknowledged by the consumer
 	saved    Sequence            // what is acknowledged durably for sure
@@ -179,7 +180,11 @@ func (w *world) check(b Block) {
 	if s.gone {
 		fail("a group came back that had been lost")
 	}
-	if old, ok := w.seen[b.Sequence]; !ok {
+	old, ok := w.seen[b.Sequence]
+	if !ok {
+		old, ok = w.before[b.Sequence]
+	}
+	if !ok {
 		w.seen[b.Sequence] = string(b.Payload)
 	} else if old != string(b.Payload) {
 		fail("the sequence stood for something else: %.20q", old)
@@ -224,6 +229,10 @@ func (w *world) step() {
 		_, _ = w.q.Purge()
 	case n < 97:
 		w.reopen()
+	case n < 99:
+		w.q.active = time.Time{} // idle for long
+		w.q.tend()
+		w.noteSaved()
 	}
 	if w.lossy {
 		w.durable = max(w.durable, min(w.q.writer.durable, w.greatest))
@@ -284,8 +293,8 @@ func (w *world) verify(d disk.FS) {
 			w.t.Logf("durable %d greatest %d\n%s", w.durable, w.greatest, describe(d, q))
 		}
 	}()
-	v := *w // with a copy of what will be learnt
-	v.q, v.seen, v.position = q, w.seen, 0
+	v := *w // what is seen in an image that never became real is not seen
+	v.q, v.before, v.seen, v.position = q, w.seen, map[Sequence]string{}, 0
 	v.r, err = q.NewReader(0)
 	require.NoError(w.t, err)
 	v.position = q.settled()

@@ -62,13 +62,10 @@ func (w *writer) commit() {
 		err = w.ready(q.peekNext(), max(size, dataStart+need))
 	}
 	w.batch = q.take(w.batch[:0], w.capacity-w.off)
-	if err == nil {
-		err = w.writeBatch(mode)
-	}
-	if err == nil {
+	if err != nil {
+		q.putBack(w.batch) // nothing was written, so the numbers are free
+	} else if err = w.writeBatch(mode); err == nil {
 		w.publish()
-	} else {
-		q.markUnused(w.prev)
 	}
 	q.finish(w.batch, err)
 	clear(w.batch)
@@ -107,6 +104,7 @@ func (w *writer) ready(first Sequence, capacity int64) error {
 	if w.file != nil {
 		return nil
 	}
+	w.q.keeper.wake()
 	if w.seg != nil {
 		f, err := w.q.fs.OpenWrite(w.q.path(w.seg.name))
 		if err != nil {

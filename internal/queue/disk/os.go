@@ -23,7 +23,14 @@ const (
 
 type osFS struct{}
 
-func (osFS) Open(name string) (File, error) { return open(name, os.O_RDONLY) }
+func (osFS) Open(name string) (File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	sequential(f)
+	return osFile{f}, nil
+}
 
 func (osFS) OpenWrite(name string) (File, error) { return open(name, os.O_RDWR) }
 

@@ -60,3 +60,10 @@ func wrapSync(f *os.File, err error) error {
 	}
 	return &os.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
 }
+
+// sequential tells the kernel to read further ahead. It is a hint, so it cannot fail.
+func sequential(f *os.File) {
+	if conn, err := f.SyscallConn(); err == nil {
+		_ = conn.Control(func(fd uintptr) { _ = unix.Fadvise(int(fd), 0, 0, unix.FADV_SEQUENTIAL) })
+	}
+}

@@ -8,3 +8,5 @@ import "os"
 func syncData(f *os.File) error { return f.Sync() }
 
 func preallocate(*os.File, int64) error { return nil }
+
+func sequential(*os.File) {}

@@ -18,6 +18,7 @@ type Op struct {
 	// lock, read, write, sync, truncate, preallocate or size.
 	Kind string
 	Path string
+	Off  int64
 	Len  int // bytes to read or write
 }
 

@@ -50,7 +50,7 @@ type file struct {
 
 func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	n := 0
-	err := f.d.do(Op{Kind: "read", Path: f.name, Len: len(p)}, false, func() error {
+	err := f.d.do(Op{Kind: "read", Path: f.name, Off: off, Len: len(p)}, false, func() error {
 		if f.closed {
 			return fs.ErrClosed
 		}
@@ -66,7 +66,7 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func (f *file) WriteAt(p []byte, off int64) (int, error) {
-	op := Op{Kind: "write", Path: f.name, Len: len(p)}
+	op := Op{Kind: "write", Path: f.name, Off: off, Len: len(p)}
 	f.d.changing(op)
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()

@@ -1,0 +1,483 @@
+package queue
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tailrace-cdc/tailrace/internal/queue/disk/simdisk"
+)
+
+// TestFailedSyncIsNotTriedAgain: after a failed sync the kernel may have dropped
+// the pages, and would call the next one a success.
+func TestFailedSyncIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	c := newClocked(t, Limits{})
+	_, err := c.tryPut(1000)
+	require.NoError(t, err)
+	failing, after := "", 0
+	c.disk.OnFault = func(op simdisk.Op) *simdisk.Fault {
+		if op.Kind != "sync" || !strings.HasSuffix(op.Path, segmentSuffix) {
+			return nil
+		}
+		if failing == "" {
+			failing = op.Path
+			return &simdisk.Fault{Err: syscall.EIO}
+		}
+		if op.Path == failing {
+			after++
+		}
+		return nil
+	}
+	last, err := c.tryPut(1000)
+	require.NoError(t, err, "the group is written again to another file")
+	require.Equal(t, Sequence(2), last)
+	_, err = c.tryPut(1000)
+	require.NoError(t, err)
+	require.NotEmpty(t, failing)
+	require.Zero(t, after, "the file was synced again")
+	require.Equal(t, uint64(1), c.Stats().FailedSyncs)
+	c.disk.OnFault = nil
+	require.Len(t, drain(t, c.Queue), 3)
+	for seed := range uint64(50) {
+		image := c.disk.Crash(seed)
+		cfg := c.cfg
+		cfg.FS = image
+		q, err := Open(cfg)
+		require.NoError(t, err)
+		require.Len(t, drain(t, q), 3, "seed %d", seed)
+		require.Empty(t, q.Stats().Lost[LostCorrupt])
+		require.NoError(t, q.Close())
+	}
+}
+
+// A disk whose every sync fails gives errors, and works again when it heals.
+func TestSyncFailsForAWhile(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []SyncMode{SyncAlways, SyncInterval} {
+		c := newClocked(t, Limits{})
+		c.SetSync(mode)
+		_, err := c.tryPut(1000)
+		require.NoError(t, err)
+		_, err = c.tryPut(1000)
+		require.NoError(t, err)
+		c.disk.OnFault = func(op simdisk.Op) *simdisk.Fault {
+			if op.Kind == "sync" {
+				return &simdisk.Fault{Err: syscall.EIO}
+			}
+			return nil
+		}
+		c.tend()
+		if mode == SyncAlways {
+			for range 5 {
+				_, err = c.tryPut(1000)
+				require.ErrorIs(t, err, syscall.EIO)
+			}
+			require.Equal(t, uint64(5), c.Stats().FailedAppends)
+		}
+		c.disk.OnFault = nil
+		_, err = c.tryPut(1000)
+		require.NoError(t, err)
+		require.Len(t, drain(t, c.Queue), 3)
+		require.Empty(t, c.Stats().Losses)
+	}
+}
+
+// TestFullDiskPoisonsNothing fills the device in the middle of a block, and goes
+// on when there is room again.
+func TestFullDiskPoisonsNothing(t *testing.T) {
+	t.Parallel()
+	c := newClocked(t, Limits{})
+	c.disk.SetCapacity(100_000)
+	kept := 0
+	for i := range 40 {
+		if _, err := c.tryPut(3_000 + i); err == nil {
+			kept++
+		} else {
+			require.ErrorIs(t, err, syscall.ENOSPC)
+		}
+	}
+	require.Greater(t, kept, 20)
+	require.Len(t, drain(t, c.Queue), kept)
+	c.disk.SetCapacity(0)
+	for range 10 {
+		_, err := c.tryPut(3_000)
+		require.NoError(t, err)
+		kept++
+	}
+	require.Len(t, drain(t, c.Queue), kept)
+	require.Zero(t, c.Stats().ReservedBytes)
+	require.NoError(t, c.Close())
+	c.open(t)
+	require.Len(t, drain(t, c.Queue), kept)
+	require.Empty(t, c.Stats().Losses)
+}
+
+// TestFailuresOfAnyCall lets each single call fail, before or after it took
+// effect, and looks whether anything is lost, doubled or stuck.
+func TestFailuresOfAnyCall(t *testing.T) {
+	t.Parallel()
+	seeds(t, count(150, 3000), func(t *testing.T, seed uint64) bool {
+		w := newWorld(t, seed)
+		require.NoError(t, w.open())
+		w.disk.OnFault = w.randomFault
+		for range 80 {
+			w.step()
+		}
+		w.disk.OnFault = nil
+		w.verify(w.disk.Clone())
+		require.NoError(t, w.r.Close())
+		require.NoError(t, w.q.Close())
+		require.Zero(t, w.disk.Handles(), "a file is left open")
+		return true
+	})
+}
+
+// TestModel does long random runs without failures: append, read, acknowledge,
+// change limits, age, drop, purge, reopen, crash; and compares with what the
+// world remembers.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	seeds(t, count(60, 2000), func(t *testing.T, seed uint64) bool {
+		w := newWorld(t, seed)
+		w.drops = seed%2 == 0
+		require.NoError(t, w.open())
+		for i := range 600 {
+			w.step()
+			if i%40 == 39 {
+				w.verify(w.disk.Clone())
+				w.count()
+			}
+			if i%150 == 149 {
+				after := w.disk.Crash(seed + uint64(i))
+				require.NoError(t, w.r.Close())
+				_ = w.q.Close() // the old disk is forgotten
+				w.crashed(after)
+			}
+		}
+		require.NoError(t, w.r.Close())
+		require.NoError(t, w.q.Close())
+		return true
+	})
+}
+
+// count compares the books with what is there.
+func (w *world) count() {
+	var bytes int64
+	blocks := drain(w.t, w.q)
+	oldest := int64(0)
+	for i, b := range blocks {
+		if i == 0 {
+			oldest = b.Time
+		}
+		bytes += 1
+	}
+	require.Equal(w.t, oldest, w.q.OldestUnsent())
+	if len(blocks) == 0 {
+		require.Zero(w.t, w.q.Stats().UnsentBytes)
+		return
+	}
+	require.Equal(w.t, blocks[0].Sequence, w.q.Stats().FirstSeq)
+	require.Equal(w.t, blocks[len(blocks)-1].Sequence, w.q.Stats().LastSeq)
+	require.GreaterOrEqual(w.t, w.q.Stats().UnsentBytes, bytes*minBlockSize)
+	require.Zero(w.t, w.q.Stats().Lost[LostCorrupt])
+}
+
+// TestConcurrentAppends: many writers, one reader that acknowledges; everything
+// arrives once, whole, in the order of its sequences, and syncs are shared.
+func TestConcurrentAppends(t *testing.T) {
+	t.Parallel()
+	c := newClocked(t, Limits{MaxBytes: 4 << 20})
+	const writers, each = 16, 50
+	var syncing atomic.Int64
+	c.disk.OnChange = func(op simdisk.Op) {
+		if op.Kind == "sync" {
+			syncing.Add(1)
+		}
+	}
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() {
+			for range each {
+				if _, err := c.tryPut(700); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	r, err := c.NewReader(0)
+	require.NoError(t, err)
+	defer r.Close()
+	var buf []byte
+	for i := range writers * each {
+		b, err := r.NextInto(t.Context(), buf)
+		require.NoError(t, err)
+		buf = b.Payload[:0]
+		require.Equal(t, Sequence(i+1), b.Sequence)
+		require.Len(t, b.Payload, 700)
+		require.NoError(t, c.Ack(b.Sequence))
+	}
+	wg.Wait()
+	require.Zero(t, c.Stats().UnsentBytes)
+	t.Logf("%d groups, %d syncs", writers*each, syncing.Load())
+}
+
+// TestNewestIsReadableAtOnce: a waiting reader is woken by the append itself; there
+// is no timer that could make up for a lost wake-up.
+func TestNewestIsReadableAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q, err := Open(Config{Dir: "/q", FS: simdisk.New(1)})
+		require.NoError(t, err)
+		r, err := q.NewReader(0)
+		require.NoError(t, err)
+		got := make(chan Block)
+		go func() {
+			defer close(got)
+			for {
+				b, err := r.Next(context.Background())
+				if err != nil {
+					return
+				}
+				got <- b
+			}
+		}()
+		begin := time.Now()
+		for i := range 100 {
+			put(t, q, "x")
+			require.Equal(t, Sequence(i+1), (<-got).Sequence)
+		}
+		require.Equal(t, begin, time.Now(), "nobody waited")
+		require.NoError(t, q.Close(), "closing ends readers")
+		<-got
+		require.NoError(t, r.Close())
+	})
+}
+
+// TestIdleQueueHoldsNothing: no open file, and no space on disk once all is sent.
+func TestIdleQueueHoldsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := simdisk.New(1)
+		s, err := OpenStore(StoreConfig{Dir: "/data", FS: d})
+		require.NoError(t, err)
+		q, err := s.Open("a", Config{})
+		require.NoError(t, err)
+		r, err := q.NewReader(0)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		put(t, q, "x")
+		b, err := r.Next(ctx)
+		require.NoError(t, err)
+		done := make(chan error)
+		go func() {
+			_, err := r.Next(ctx)
+			done <- err
+		}()
+		synctest.Wait()
+		require.Equal(t, 2, d.Handles(), "a writer and a reader at work")
+		time.Sleep(15 * time.Second) // on the clock of the bubble
+		require.Zero(t, d.Handles())
+		require.Equal(t, 1, q.Stats().Segments, "unsent data stays")
+		put(t, q, "y")
+		require.NoError(t, <-done)
+		time.Sleep(15 * time.Second)
+		require.NoError(t, q.Ack(b.Sequence+1), "while it is idle")
+		go func() {
+			_, err := r.Next(ctx)
+			done <- err
+		}()
+		time.Sleep(15 * time.Second)
+		require.Zero(t, d.Handles())
+		require.Zero(t, q.Stats().Segments)
+		require.Zero(t, q.Stats().DiskBytes)
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+		require.NoError(t, r.Close())
+		first, _ := put(t, q, "z")
+		require.Equal(t, Sequence(3), first, "numbers go on")
+		require.NoError(t, s.Close())
+	})
+}
+
+// TestCursorIsSavedSoon: an acknowledgement is durable within CursorEvery, without
+// anything else happening.
+func TestCursorIsSavedSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := simdisk.New(1)
+		q, err := Open(Config{Dir: "/q", FS: d, CursorEvery: 2 * time.Second})
+		require.NoError(t, err)
+		put(t, q, "x")
+		put(t, q, "y")
+		time.Sleep(time.Minute)
+		require.NoError(t, q.Ack(1))
+		time.Sleep(2*time.Second + time.Millisecond)
+		after, err := Open(Config{Dir: "/q", FS: d.Crash(7), manual: true})
+		require.NoError(t, err)
+		require.Equal(t, Sequence(1), after.Cursor())
+		require.NoError(t, after.Close())
+		require.NoError(t, q.Close())
+	})
+}
+
+// TestIntervalSyncsInTime: with SyncInterval what is older than the interval is
+// durable.
+func TestIntervalSyncsInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := simdisk.New(1)
+		q, err := Open(Config{Dir: "/q", FS: d, Sync: SyncInterval, SyncEvery: time.Second})
+		require.NoError(t, err)
+		for range 5 {
+			put(t, q, "x")
+		}
+		time.Sleep(time.Second + 100*time.Millisecond)
+		for seed := range uint64(20) {
+			after, err := Open(Config{Dir: "/q", FS: d.Crash(seed), manual: true})
+			require.NoError(t, err)
+			require.Len(t, drain(t, after), 5)
+			require.NoError(t, after.Close())
+		}
+		require.NoError(t, q.Close())
+	})
+}
+
+func TestCancelledAppend(t *testing.T) {
+	t.Parallel()
+	c := newClocked(t, Limits{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var g Group
+	require.NoError(t, g.Add(KindOpaque, 1, []byte("x")))
+	res, err := c.Reserve(&g)
+	require.NoError(t, err)
+	_, _, err = c.Append(ctx, res, &g)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, c.Stats().ReservedBytes)
+	require.Empty(t, drain(t, c.Queue))
+
+	// One that waits behind a slow disk can be called off; the one that is being
+	// written cannot.
+	started, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	c.disk.OnChange = func(op simdisk.Op) {
+		if op.Kind == "sync" {
+			once.Do(func() { close(started); <-goOn })
+		}
+	}
+	errs := make(chan error, 2)
+	go func() { _, err := c.tryPut(10); errs <- err }()
+	<-started
+	ctx, cancel = context.WithCancel(t.Context())
+	res, err = c.Reserve(&g)
+	require.NoError(t, err)
+	go func() { _, _, err := c.Append(ctx, res, &g); errs <- err }()
+	for {
+		c.mu.Lock()
+		n := len(c.pending)
+		c.mu.Unlock()
+		if n == 1 {
+			break
+		}
+		cancelled := ctx.Err()
+		require.NoError(t, cancelled)
+	}
+	cancel()
+	require.ErrorIs(t, <-errs, context.Canceled)
+	close(goOn)
+	require.NoError(t, <-errs)
+	require.Len(t, drain(t, c.Queue), 1)
+	require.Zero(t, c.Stats().ReservedBytes)
+}
+
+func TestClosedQueue(t *testing.T) {
+	t.Parallel()
+	c := newClocked(t, Limits{})
+	r, err := c.NewReader(0)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	require.NoError(t, c.Close())
+	_, err = r.Next(t.Context())
+	require.ErrorIs(t, err, ErrClosed)
+	require.NoError(t, r.Close())
+	_, err = r.Next(t.Context())
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = c.tryPut(1)
+	require.ErrorIs(t, err, ErrClosed)
+	_, err = c.NewReader(0)
+	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, c.Ack(1), ErrClosed)
+	_, err = c.Purge()
+	require.ErrorIs(t, err, ErrClosed)
+	require.Zero(t, c.disk.Handles())
+}
+
+// TestNewerVersionIsRefused, and a flipped bit in the version is not taken for one.
+func TestNewerVersionIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{cursorName, segmentName(1, 0)} {
+		c := newClocked(t, Limits{})
+		_, err := c.tryPut(10)
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		d := c.disk.Clone()
+		d.Damage(filepath.Join("/q", name), func(b []byte) []byte { sealFileHeadAs(b, 2); return b })
+		cfg := c.cfg
+		cfg.FS = d
+		_, err = Open(cfg)
+		var version *VersionError
+		require.ErrorAs(t, err, &version, name)
+		require.Equal(t, uint16(2), version.Version)
+		d = c.disk.Clone()
+		d.Damage(filepath.Join("/q", name), func(b []byte) []byte { b[8] = 2; return b })
+		cfg.FS = d
+		q, err := Open(cfg)
+		require.NoError(t, err, name)
+		require.Len(t, drain(t, q), 1)
+		require.NoError(t, q.Close())
+	}
+}
+
+// TestDamagedPlaceIsNotReadForEver: a sector that cannot be read is an error a few
+// times, and then declared lost.
+func TestUnreadableSectorIsPassedInTheEnd(t *testing.T) {
+	t.Parallel()
+	c := newClocked(t, Limits{})
+	for range 5 {
+		_, err := c.tryPut(5000)
+		require.NoError(t, err)
+	}
+	c.disk.OnFault = func(op simdisk.Op) *simdisk.Fault {
+		// The second page of the data cannot be read.
+		if op.Kind == "read" && op.Off < 8192 && op.Off+int64(op.Len) > 4096 && strings.HasSuffix(op.Path, segmentSuffix) {
+			return &simdisk.Fault{Err: syscall.EIO}
+		}
+		return nil
+	}
+	r, err := c.NewReader(0)
+	require.NoError(t, err)
+	defer r.Close()
+	failures := 0
+	var got []Sequence
+	for len(got) == 0 || got[len(got)-1] != 5 {
+		b, err := r.Next(t.Context())
+		if err != nil {
+			failures++
+			require.Less(t, failures, 10)
+			continue
+		}
+		got = append(got, b.Sequence)
+	}
+	require.Equal(t, []Sequence{3, 4, 5}, got)
+	require.Equal(t, uint64(2), c.Stats().Lost[LostCorrupt].Blocks)
+}
