@@ -30,38 +30,50 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
+	store, cleanup3, err := start.ProvideStore(config, installation, logger)
+	if err != nil {
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
 	registry, err := start.ProvideRegistry()
 	if err != nil {
+		cleanup3()
 		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
 	metrics, err := start.ProvideLoopMetrics(registry)
 	if err != nil {
+		cleanup3()
 		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
 	factory, err := start.ProvideFactory(installation, logger, metrics)
 	if err != nil {
+		cleanup3()
 		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
-	streams, err := start.ProvideStreams(config, installation, factory, target, logger, registry)
+	streams, err := start.ProvideStreams(config, installation, store, factory, target, logger, registry)
 	if err != nil {
+		cleanup3()
 		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
 	server, err := start.ProvideHTTP(config, operator, streams, logger, registry)
 	if err != nil {
+		cleanup3()
 		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
 	startServer := start.NewServer(config, logger, installation, operator, target, streams, server)
 	return startServer, func() {
+		cleanup3()
 		cleanup2()
 		cleanup()
 	}, nil

@@ -239,6 +239,50 @@ var startFlags = map[string]func(t *testing.T, s setting){
 			t.Error("the mode without the flag is another one")
 		}
 	},
+	"queueSync": func(t *testing.T, s setting) {
+		p, plain := s.launch(t, "never"), launch(t, t.TempDir())
+		for _, p := range []*process{p, plain} {
+			for i := range 5 {
+				p.write(fmt.Sprintf("m v=1 %d", i))
+			}
+		}
+		if n := plain.metric("replications_queue_syncs_total"); n < 5 {
+			t.Errorf("%v syncs for five writes, one after the other", n)
+		}
+		if n := p.metric("replications_queue_syncs_total"); n >= 5 {
+			t.Errorf("%v syncs with never", n)
+		}
+	},
+	"maxQueueSize": func(t *testing.T, s setting) {
+		p := s.launch(t, "1MiB")
+		defer p.stick()()
+		status, text := p.fill(t, 200)
+		if status != http.StatusServiceUnavailable || !strings.Contains(text, "default") {
+			t.Errorf("the full queue answers %d %s, want 503 and the stream's name", status, text)
+		}
+	},
+	"queueFullPolicy": func(t *testing.T, s setting) {
+		p := s.launch(t, "dropOldest", "--maxQueueSize", "1MiB")
+		release := p.stick()
+		if status, text := p.fill(t, 200); status != http.StatusNoContent {
+			t.Errorf("a write is answered %d %s although the oldest can be dropped", status, text)
+		}
+		release()
+		if p.metric("replications_queue_points_lost", `reason="dropOldest"`) == 0 {
+			t.Error("what was dropped is not counted")
+		}
+	},
+	"keepFree": func(t *testing.T, s setting) {
+		p := s.launch(t, "100TB")
+		if status, text := p.fill(t, 1); status != http.StatusServiceUnavailable || !strings.Contains(text, "free") {
+			t.Errorf("a disk that is to stay free takes a write: %d %s", status, text)
+		}
+	},
+	"targetSchema": func(t *testing.T, s setting) {
+		dsn := env.Postgres(t)
+		s.launch(t, "My Plant", "--targetConn", dsn).write("m v=1 1")
+		awaitCount(t, openPostgres(t, dsn), `SELECT count(*) FROM "My Plant".m`, 1)
+	},
 	"stagingSchema": func(t *testing.T, s setting) {
 		dsn := env.Postgres(t)
 		s.launch(t, "its own", "--targetConn", dsn).write("m v=1 1")
@@ -261,7 +305,7 @@ var startFlags = map[string]func(t *testing.T, s setting){
 			for i := range 20 {
 				p.write(fmt.Sprintf("m v=1 %d", i+2))
 			}
-			eventually(t, 30*time.Second, "the stream does not become stale", func() bool { return p.metric("logical_staleness_seconds") > 0.5 })
+			eventually(t, 30*time.Second, "the stream does not become stale", func() bool { return p.metric("logical_staleness_seconds") > 2 })
 			release()
 			awaitCount(t, openTarget(t, p.dir), "SELECT count(*) FROM m", 21)
 		}
@@ -281,6 +325,22 @@ func (p *process) stick() (release func()) {
 	p.write("m v=1 1")
 	awaitCount(p.t, db, "SELECT count(*) FROM m", 1)
 	return holdSQLite(p.t, db)
+}
+
+// fill writes up to n lines that do not get smaller, each in a request of its own, until one is refused.
+// It returns the last answer.
+func (p *process) fill(t *testing.T, n int) (status int, text string) {
+	t.Helper()
+	for i := range n {
+		var err error
+		if status, text, err = p.post(p.token(), v2("default"), incompressible(i)); err != nil {
+			t.Fatal(err)
+		}
+		if status != http.StatusNoContent {
+			break
+		}
+	}
+	return status, text
 }
 
 // series returns n lines, each of a series of its own.

@@ -178,7 +178,7 @@ func TestFullDiskRefusesAndHeals(t *testing.T) {
 	}
 	mount := tmpfs(t, "24m")
 	dir := filepath.Join(mount, "data")
-	p := launch(t, dir)
+	p := launch(t, dir, "--keepFree", "0B")
 	ballast := filepath.Join(mount, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 12<<20), 0o600); err != nil {
 		t.Fatal(err)

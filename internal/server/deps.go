@@ -41,7 +41,7 @@ type Intake interface {
 
 	// Write makes one write request durable in all streams of the bucket that has this id. It does
 	// not keep the blocks' memory after it has returned. Its errors are told apart as documented at
-	// UnknownBucketError, QueueFullError, UnavailableError and StoreError; any other is answered 500.
+	// UnknownBucketError, QueueFullError, UnavailableError, TooLargeError and StoreError; any other is answered 500.
 	Write(ctx context.Context, bucket string, blocks []lineprotocol.Block) error
 }
 

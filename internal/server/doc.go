@@ -30,6 +30,6 @@
 //
 // The parts that it works with are small interfaces, declared here: [Intake], [Authorizer], [Health]
 // and [Databases]. Errors of the Intake are told apart by type: [UnknownBucketError], [QueueFullError],
-// [UnavailableError], [StoreError]. Tokens and passwords never appear in an answer, a log line or a
+// [UnavailableError], [TooLargeError], [StoreError]. Tokens and passwords never appear in an answer, a log line or a
 // metric, and neither does the text of a query.
 package server

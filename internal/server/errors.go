@@ -37,6 +37,12 @@ type UnavailableError struct {
 // Error implements error.
 func (e *UnavailableError) Error() string { return e.Reason }
 
+// A TooLargeError says that a write can never be kept, however often it is sent: 413.
+type TooLargeError struct{ Reason string }
+
+// Error implements error.
+func (e *TooLargeError) Error() string { return e.Reason }
+
 // A StoreError says that writing to some of a bucket's queues failed: 500. Writing it again is
 // harmless, because points are identified by series and time.
 type StoreError struct {

@@ -58,6 +58,7 @@ func (s *Server) intakeProblem(err error) *problem {
 		unknown     *UnknownBucketError
 		full        *QueueFullError
 		unavailable *UnavailableError
+		tooLarge    *TooLargeError
 		store       *StoreError
 	)
 	switch {
@@ -67,6 +68,8 @@ func (s *Server) intakeProblem(err error) *problem {
 		return s.unavailable(full.Error(), full.RetryAfter)
 	case errors.As(err, &unavailable):
 		return s.unavailable(unavailable.Error(), unavailable.RetryAfter)
+	case errors.As(err, &tooLarge):
+		return problemf(http.StatusRequestEntityTooLarge, "%s", tooLarge.Error())
 	case errors.As(err, &store):
 		return problemf(http.StatusInternalServerError, "%s", store.Error())
 	case errors.Is(err, context.DeadlineExceeded):

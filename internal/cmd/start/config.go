@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tailrace-cdc/tailrace/internal/cmd/flags"
+	"github.com/tailrace-cdc/tailrace/internal/queue"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -37,6 +38,12 @@ type Config struct {
 	BackfillWindow time.Duration
 	FanShards      int
 	Immediate      bool
+	// QueueSync, MaxQueueSize, QueueFullPolicy and KeepFree are how queues are kept; see queue.Config,
+	// queue.Limits and queue.StoreLimits.
+	QueueSync       string
+	MaxQueueSize    flags.Size
+	QueueFullPolicy string
+	KeepFree        flags.Size
 	// GracePeriod bounds how long a shutdown waits for what is in flight.
 	GracePeriod time.Duration
 	// LogFormat is text or json.
@@ -58,6 +65,7 @@ func DefaultConfig() Config {
 func (c *Config) bind(set *pflag.FlagSet) {
 	loop := logical.Config{}.WithDefaults()
 	c.MaxBodySize, c.BytesInFlight = 25<<20, flags.Size(loop.BytesInFlight)
+	c.MaxQueueSize, c.KeepFree = 4<<30, 64<<20
 	set.StringVar(&c.BindAddr, "bindAddr", "127.0.0.1:8086", "listen here; port 0 picks a free port")
 	set.StringVar(&c.DataDir, "dataDir", "./tailrace-data", "queues, token and embedded target live here")
 	set.Var(&c.MaxBodySize, "maxBodySize", "the largest body of a write, after decompression")
@@ -73,9 +81,25 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.DurationVar(&c.BackfillWindow, "backfillWindow", 10*time.Minute, "fan out when the oldest write that waits is older than this, and go back to serial below half of it; 0s is never")
 	set.IntVar(&c.FanShards, "fanShards", 0, "target transactions in flight in fan mode; 0 is max(4, 2 × CPUs), and at most targetDBConns less two")
 	set.BoolVar(&c.Immediate, "immediate", false, "fan out always: faster, in order per key, but readers see writes in part")
+	set.StringVar(&c.QueueSync, "queueSync", "always", "when a write is durable: always (a power cut loses nothing), interval (at most a second) or never (up to the system)")
+	set.Var(&c.MaxQueueSize, "maxQueueSize", "the most that may wait in a stream's queue, as stored (a point takes some 20 bytes)")
+	set.StringVar(&c.QueueFullPolicy, "queueFullPolicy", "refuse", "when a queue is full: refuse (503), dropOldest or dropNewest; what is dropped is counted and recorded")
+	set.Var(&c.KeepFree, "keepFree", "how much of the disk queues leave free; the largest backlog stops first")
 	set.DurationVar(&c.GracePeriod, "gracePeriod", 10*time.Second, "how long a shutdown waits for what is in flight")
 	set.StringVar(&c.LogFormat, "logFormat", "text", "text or json")
 	set.BoolVarP(&c.Verbose, "verbose", "v", false, "log details")
+}
+
+var syncModes = map[string]queue.SyncMode{"always": queue.SyncAlways, "interval": queue.SyncInterval, "never": queue.SyncNever}
+
+var policies = map[string]queue.Policy{"refuse": queue.Refuse, "dropOldest": queue.DropOldest, "dropNewest": queue.DropNewest}
+
+// Queue returns the settings of queues.
+func (c Config) Queue() queue.Config {
+	return queue.Config{
+		Sync:   syncModes[c.QueueSync],
+		Limits: queue.Limits{MaxBytes: int64(c.MaxQueueSize), Policy: policies[c.QueueFullPolicy]},
+	}
 }
 
 // Loop returns the settings of loops.
@@ -97,6 +121,12 @@ func (c Config) Validate() error {
 	switch {
 	case c.LogFormat != "text" && c.LogFormat != "json":
 		return errors.Errorf("--logFormat: %q is unknown; give text or json", c.LogFormat)
+	case !has(syncModes, c.QueueSync):
+		return errors.Errorf("--queueSync: %q is unknown; give always, interval or never", c.QueueSync)
+	case !has(policies, c.QueueFullPolicy):
+		return errors.Errorf("--queueFullPolicy: %q is unknown; give refuse, dropOldest or dropNewest", c.QueueFullPolicy)
+	case c.MaxQueueSize < 1<<20:
+		return errors.Errorf("--maxQueueSize: %d bytes is too small; give at least 1MiB", int64(c.MaxQueueSize))
 	case c.MaxBodySize < 1<<10:
 		return errors.Errorf("--maxBodySize: %d bytes is too small; give at least 1KiB", int64(c.MaxBodySize))
 	case c.GracePeriod < 0:
@@ -114,4 +144,9 @@ func (c Config) Validate() error {
 		return errors.WithMessage(err, "flag")
 	}
 	return nil
+}
+
+func has[V any](m map[string]V, key string) bool {
+	_, ok := m[key]
+	return ok
 }

@@ -43,7 +43,10 @@ func (in intake) Write(ctx context.Context, bucket string, blocks []lineprotocol
 		return &server.UnknownBucketError{Ref: e.Bucket}
 	}
 	if e, ok := stderrors.AsType[*queue.FullError](err); ok {
-		if e.Scope == "queue" && !e.Never {
+		switch {
+		case e.Never:
+			return &server.TooLargeError{Reason: e.Error()}
+		case e.Scope == "queue":
 			return &server.QueueFullError{Stream: e.Queue}
 		}
 		return &server.UnavailableError{Reason: e.Error()}

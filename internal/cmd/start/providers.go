@@ -3,7 +3,6 @@ package start
 import (
 	"context"
 	"log/slog"
-	"path/filepath"
 
 	"github.com/google/wire"
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,7 +27,7 @@ const (
 // Providers make the server from a Config.
 var Providers = wire.NewSet(
 	NewServer, ProvideLog, ProvideInstallation, ProvideOperator, ProvideRegistry, ProvideLoopMetrics,
-	ProvideFactory, ProvideTarget, ProvideStreams, ProvideHTTP,
+	ProvideFactory, ProvideTarget, ProvideStore, ProvideStreams, ProvideHTTP,
 )
 
 // Operator is who may do everything.
@@ -118,27 +117,36 @@ func ProvideTarget(ctx context.Context, config Config, in *installation.Installa
 	}, nil
 }
 
+// ProvideStore opens the directory of the queues.
+func ProvideStore(config Config, in *installation.Installation, log *slog.Logger) (*queue.Store, func(), error) {
+	store, err := queue.OpenStore(queue.StoreConfig{
+		Dir: in.Path("replicationq"), Limits: queue.StoreLimits{KeepFree: int64(config.KeepFree)},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return store, func() {
+		if err := store.Close(); err != nil {
+			log.Warn("closing the queues", "error", err)
+		}
+	}, nil
+}
+
 // ProvideStreams makes the default bucket with its stream.
 func ProvideStreams(
-	config Config, in *installation.Installation, factory *loops.Factory, target Target, log *slog.Logger, reg *prometheus.Registry,
+	config Config, in *installation.Installation, store *queue.Store, factory *loops.Factory, target Target, log *slog.Logger,
+	reg *prometheus.Registry,
 ) (*influxlogical.Streams, error) {
-	streams := influxlogical.NewStreams(influxlogical.Config{Factory: factory, Installation: in.ID(), Log: log})
+	streams := influxlogical.NewStreams(influxlogical.Config{Factory: factory, Store: store, Installation: in.ID(), Log: log})
 	if err := reg.Register(streams.Collector()); err != nil {
 		return nil, err
 	}
 	_, err := streams.Add(influxlogical.StreamConfig{
 		ID: "default", Bucket: DefaultBucket, Target: target.Target, Schema: config.TargetSchema, Loop: config.Loop(),
-		Queue: queue.Config{
-			Dir:    filepath.Join(in.Path("replicationq"), "default"),
-			Limits: queue.Limits{MaxBytes: defaultQueueBytes},
-		},
+		Queue: config.Queue(),
 	})
 	return streams, err
 }
-
-// defaultQueueBytes bounds the queue of the default stream: some days of an edge box without its
-// target (a point takes about 20 bytes, compressed).
-const defaultQueueBytes = 4 << 30
 
 // ProvideHTTP makes the HTTP server.
 func ProvideHTTP(

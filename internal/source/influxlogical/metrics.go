@@ -7,7 +7,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type collector struct {
 	streams *Streams
 
-	points, bytes, failedWrites, pending, disk, lost, oldest *prometheus.Desc
+	points, bytes, failedWrites, pending, disk, lost, oldest, syncs *prometheus.Desc
 }
 
 // Collector returns the metrics of the queues.
@@ -22,6 +22,7 @@ func (s *Streams) Collector() prometheus.Collector {
 		failedWrites: desc("writes_failed_to_queue", "Writes that could not be made durable, or were refused because the queue is full.", "reason"),
 		pending:      desc("current_bytes_queued", "Bytes in the queue that are not yet in the target."),
 		disk:         desc("disk_bytes", "Bytes of the queue's files."),
+		syncs:        desc("syncs_total", "How often the queue's files were synced to the disk."),
 		lost:         desc("points_lost", "Points that were dropped or damaged, by reason: declared, never silent.", "reason"),
 		oldest:       desc("oldest_unsent_seconds", "When the oldest write that is not yet in the target was queued, in seconds since the Unix epoch; 0 if there is none."),
 	}
@@ -29,7 +30,7 @@ func (s *Streams) Collector() prometheus.Collector {
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.points, c.bytes, c.failedWrites, c.pending, c.disk, c.lost, c.oldest} {
+	for _, d := range []*prometheus.Desc{c.points, c.bytes, c.failedWrites, c.pending, c.disk, c.lost, c.oldest, c.syncs} {
 		ch <- d
 	}
 }
@@ -48,6 +49,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		metric(c.pending, prometheus.GaugeValue, float64(st.UnsentBytes))
 		metric(c.disk, prometheus.GaugeValue, float64(st.DiskBytes))
 		metric(c.oldest, prometheus.GaugeValue, float64(st.OldestUnsent)/1e9)
+		metric(c.syncs, prometheus.CounterValue, float64(st.Syncs))
 		for reason, total := range st.Lost {
 			metric(c.lost, prometheus.CounterValue, float64(total.Points), string(reason))
 		}

@@ -25,7 +25,7 @@ type StreamConfig struct {
 	Schema string
 	// Loop is how the loop behaves.
 	Loop logical.Config
-	// Queue is where and how the queue is kept.
+	// Queue is how the queue is kept; the store says where.
 	Queue queue.Config
 }
 
@@ -45,7 +45,7 @@ type Stream struct {
 func open(shared Config, config StreamConfig) (*Stream, error) {
 	log := shared.Log.With("stream", config.ID)
 	config.Queue.Name, config.Queue.Logger = config.ID, log
-	q, err := queue.Open(config.Queue)
+	q, err := shared.Store.Open(config.ID, config.Queue)
 	if err != nil {
 		return nil, errors.WithMessagef(err, "stream %s", config.ID)
 	}

@@ -19,6 +19,8 @@ import (
 type Config struct {
 	// Factory runs the loops.
 	Factory *loops.Factory
+	// Store keeps the queues.
+	Store *queue.Store
 	// Installation identifies the installation in the targets.
 	Installation string
 	// Log takes the logs. Default: slog.Default().

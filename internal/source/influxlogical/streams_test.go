@@ -24,6 +24,7 @@ type rig struct {
 	t       *testing.T
 	dir     string
 	target  *sqlite.Target
+	store   *queue.Store
 	streams *Streams
 	stream  *Stream
 }
@@ -40,9 +41,13 @@ func newRig(t *testing.T, dir string) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, dir: dir, target: target}
-	r.streams = NewStreams(Config{Factory: factory, Installation: "test", Log: log})
+	r.store, err = queue.OpenStore(queue.StoreConfig{Dir: filepath.Join(dir, "queues")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.streams = NewStreams(Config{Factory: factory, Store: r.store, Installation: "test", Log: log})
 	r.stream, err = r.streams.Add(StreamConfig{
-		ID: "one", Bucket: "b", Target: target, Queue: queue.Config{Dir: filepath.Join(dir, "queue")},
+		ID: "one", Bucket: "b", Target: target,
 		Loop: logical.Config{OnReject: logical.RejectDeadLetter, RetryDelay: time.Millisecond},
 	})
 	if err != nil {
@@ -57,6 +62,9 @@ func (r *rig) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := r.streams.Close(ctx); err != nil {
+		r.t.Error(err)
+	}
+	if err := r.store.Close(); err != nil {
 		r.t.Error(err)
 	}
 	if err := r.target.Close(); err != nil {

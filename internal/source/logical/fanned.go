@@ -40,13 +40,13 @@ func newFanned(w *writer) *fanned {
 	s.fan = fan.New(fan.Config{
 		Session: w.session, Shards: shards, Raw: w.traits.WantsRaw, Budget: w.budget, Point: w.loop.point(),
 		CallTimeout: w.config.ApplyTimeout, Memo: s.memo,
-		Retry:       retry.Config{Base: w.config.RetryDelay, Max: w.config.RetryMax},
-		OnPoint:     s.advanced,
-		OnLanded:    func(x fan.Landed) { w.loop.landed(0, x.Mutations) },
-		OnFailure:   func(x fan.Failure) { w.loop.failed(x.Err) },
-		OnFail:      w.fail,
-		OnReject:    s.reject,
-		OnSettled:   s.settled,
+		Retry:     retry.Config{Base: w.config.RetryDelay, Max: w.config.RetryMax},
+		OnPoint:   s.advanced,
+		OnLanded:  func(x fan.Landed) { w.loop.landed(0, x.Mutations) },
+		OnFailure: func(x fan.Failure) { w.loop.failed(x.Err) },
+		OnFail:    w.fail,
+		OnReject:  s.reject,
+		OnSettled: s.settled,
 	})
 	go s.keep()
 	return s

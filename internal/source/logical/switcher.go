@@ -36,7 +36,8 @@ type switcher struct {
 	open bool // inside a transaction
 }
 
-// governEvery is how often the mode is reconsidered while the source is silent.
+// governEvery is how often the mode is reconsidered while the source is silent, unless the window is so
+// short that its quarter is less.
 const governEvery = 500 * time.Millisecond
 
 // newSwitcher starts in the mode that the loop was in, or was about to change to.
@@ -125,7 +126,7 @@ func (s *switcher) govern(ctx context.Context) error {
 	if s.w.config.BackfillWindow <= 0 {
 		return nil
 	}
-	tick := time.NewTicker(governEvery)
+	tick := time.NewTicker(max(time.Millisecond, min(governEvery, s.w.config.BackfillWindow/4)))
 	defer tick.Stop()
 	for {
 		select {

@@ -21,6 +21,7 @@ func TestLeaseIsRenewedThriceInItsLife(t *testing.T) {
 		n := 0
 		k := keep(func(context.Context) error { n++; return nil })
 		time.Sleep(65 * time.Second) // of the test's own time
+		synctest.Wait()
 		if !k.Held() || n != 6 {
 			t.Errorf("held %v after %d renewals in 65 s", k.Held(), n)
 		}
