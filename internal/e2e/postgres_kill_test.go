@@ -113,14 +113,27 @@ func (k *postgresKills) run(kills, ofPostgres int, away time.Duration) []batch {
 		return k.launch()
 	}
 	return underKills(k.t, k.random, kills, start, func(round int, p *process) {
+		switch round % 4 {
+		case 0: // in serial mode, if the loop comes there in time
+			k.within(5*time.Second, func() bool { return p.metric("logical_mode", `mode="serial"`) == 1 })
+		case 1, 2: // in the middle of the work, of a fan or not
+			k.within(10*time.Second, func() bool { return p.metric("logical_mutations_total") > 0 })
+		}
 		k.wait(600 * time.Millisecond)
 		if round%every == every-1 {
 			k.server.Kill()
 			<-time.After(away)
 			k.server.Restart(k.t)
-			// The fan is at work while the next blow falls, or it is over by then.
+			// A fan is at work while the next blow falls, or it is over by then.
 			k.wait(2 * time.Second)
 		}
 		k.switches += p.metric("logical_mode_switches_total")
 	})
+}
+
+// within waits until a condition holds, but not for longer than that: the blow falls anyway.
+func (k *postgresKills) within(most time.Duration, holds func() bool) {
+	for deadline := time.Now().Add(most); !holds() && time.Now().Before(deadline); {
+		<-time.After(20 * time.Millisecond)
+	}
 }
