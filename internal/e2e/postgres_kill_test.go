@@ -53,7 +53,9 @@ func TestAckedPointsSurviveKillsOfServerAndPostgresExactlyOnce(t *testing.T) {
 func TestAckedPointsSurviveKillsAcrossModeSwitches(t *testing.T) {
 	t.Parallel()
 	const window = 2 * time.Second
-	k := newPostgresKills(t, "--backfillWindow", window.String(), "--standbyTimeout", "500ms", "--retryDelay", "20ms")
+	// With a small budget, what piles up while PostgreSQL is away is left to the fan.
+	k := newPostgresKills(t, "--backfillWindow", window.String(), "--standbyTimeout", "500ms", "--retryDelay", "20ms",
+		"--bytesInFlight", "256KiB")
 	batches := k.run(testenv.Count(8, 30), testenv.Count(2, 8), window+window/4)
 	p := k.launch()
 	p.arrived(k.db, batches)
