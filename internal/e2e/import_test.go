@@ -191,11 +191,15 @@ func TestImportFindsTheTokenOfTheServerBesideIt(t *testing.T) {
 func TestImportWaitsForABusyServer(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests} {
-		busy := func(w http.ResponseWriter) {
+		seconds := func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "busy", status)
 		}
-		rc := newReceiver(t, busy, busy).serve()
+		date := func(w http.ResponseWriter) { // in whole seconds, so that it is more than one from now
+			w.Header().Set("Retry-After", time.Now().Add(2*time.Second+50*time.Millisecond).UTC().Format(http.TimeFormat))
+			http.Error(w, "busy", status)
+		}
+		rc := newReceiver(t, seconds, date).serve()
 		code, stdout, stderr := run(t, "", "import", "--host", rc.URL, "--token", "t", "--batchLines", "1", file(t, "a.lp", "m v=1 1\nm v=2 2"))
 		got := rc.requests()
 		if code != 0 || len(got) != 4 || !strings.Contains(stdout, "2 points") || !strings.Contains(stderr, "waiting") {
