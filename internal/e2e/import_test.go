@@ -292,10 +292,12 @@ func TestImportThatCannotWorkSaysWhy(t *testing.T) {
 		{
 			name: "wrong token", args: []string{"--token", "t", good}, answer: []func(http.ResponseWriter){unauthorized},
 			code: 1, says: []string{"401", "unauthorized access", "good.lp", "lines 1 to 1"}, sent: 1,
-		}, {
+		},
+		{
 			name: "bad line", args: []string{"--token", "t", "--batchLines", "2", file(t, "bad.lp", "m v=1 1\nm v=2 2\nm v=3 3\n\nm v=x 5\nm v=6 6")},
 			code: 1, says: []string{"bad.lp:5:", "v=x", "--skipErrors", "2 points imported"}, sent: 1,
-		}, {
+		},
+		{
 			name: "torn gzip", args: []string{"--token", "t", file(t, "torn.lp.gz", zipped(t, series(100))[:100])},
 			code: 1, says: []string{"torn.lp.gz", "unexpected EOF"},
 		},

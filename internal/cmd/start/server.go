@@ -49,7 +49,7 @@ func (s *Server) Streams() *influxlogical.Streams { return s.streams }
 // Run serves until ctx ends, and then drains. It calls ready when it listens.
 func (s *Server) Run(ctx context.Context, ready func()) error {
 	if err := s.http.Listen(); err != nil {
-		s.close()
+		_ = s.close() // the first error says more
 		return err
 	}
 	s.log.Info("listening", "address", s.Addr().String(), "installation", s.installation.ID(),
