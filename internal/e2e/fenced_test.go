@@ -1,7 +1,10 @@
 package e2e
 
 import (
+	"database/sql"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -14,13 +17,18 @@ func TestFencedLateCommitDoesNotOverwriteNewerValues(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args []string
-		// gives says that the orphaned statement is given up by the server's own timeout, while the
-		// lock is still held; otherwise it commits late.
-		gives bool
+		// overtakes says that only the orphaned statement waits for the lock, so that nothing but the
+		// epoch keeps its successor from overtaking it. Otherwise both want a lock on the table.
+		overtakes bool
+		// timesOut says that the server gives the orphan up while the lock is still held; otherwise it
+		// commits late.
+		timesOut bool
 	}{
-		{name: "serial, commits late", args: []string{"--backfillWindow", "0s"}},
-		{name: "serial, times out", args: []string{"--backfillWindow", "0s", "--applyTimeout", "1s"}, gives: true},
-		{name: "immediate, commits late", args: []string{"--immediate"}},
+		{name: "lock on the table, serial", args: []string{"--backfillWindow", "0s"}},
+		{name: "lock on the table, immediate", args: []string{"--immediate"}},
+		{name: "lock of the orphan's own, serial", args: []string{"--backfillWindow", "0s"}, overtakes: true},
+		{name: "lock of the orphan's own, immediate", args: []string{"--immediate"}, overtakes: true},
+		{name: "the orphan times out", args: []string{"--applyTimeout", "1s"}, timesOut: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -30,48 +38,82 @@ func TestFencedLateCommitDoesNotOverwriteNewerValues(t *testing.T) {
 			p := launch(t, dir, args...)
 			p.write("fence,k=a value=1i 1000")
 			awaitCount(t, db, "SELECT value FROM fence", 1)
-			execute(t, db,
-				`CREATE TABLE history (id serial, value bigint)`,
-				`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-					INSERT INTO history (value) VALUES (NEW.value);
-					RETURN NEW;
-				END $$`,
-				`CREATE TRIGGER note AFTER INSERT OR UPDATE ON fence FOR EACH ROW EXECUTE FUNCTION note()`,
-			)
 			eventually(t, 30*time.Second, "the first point is not acknowledged", func() bool {
 				return p.metric("replications_queue_current_bytes_queued") == 0
 			})
-			release := holdTable(t, db, "fence")
+			watchFence(t, db)
+			var release func()
+			if c.overtakes {
+				release = holdFirst(t, db)
+			} else {
+				release = holdTable(t, db, "fence")
+			}
 			p.write("fence,k=a value=2i 1000")
-			awaitCount(t, db, lockWaiters+" AND query NOT LIKE '%advisory%'", 1)
+			awaitCount(t, db, lockWaiters, 1)
+			orphan := fmt.Sprintf("SELECT count(*) FROM pg_stat_activity WHERE pid = %d",
+				count(t, db, strings.Replace(lockWaiters, "count(*)", "max(pid)", 1)))
 			p.kill()
 
 			p = launch(t, dir, args...)
 			p.write("fence,k=a value=3i 1000")
 			p.write("fence,k=a value=4i 1000")
-			if c.gives {
-				eventually(t, 30*time.Second, "the orphaned statement does not time out", func() bool {
-					return p.metric("logical_commit_failure_total") > 1
-				})
+			if c.timesOut {
+				awaitCount(t, db, orphan, 0)
 			} else {
-				awaitCount(t, db, lockWaiters+" AND query LIKE '%advisory%'", 1) // the successor waits for the orphan
-				if n := count(t, db, lockWaiters); n != 2 {
-					t.Errorf("%d sessions wait, want the orphan and the successor", n)
-				}
+				eventually(t, 30*time.Second, "the successor neither waits nor goes on", func() bool {
+					return count(t, db, lockWaiters) == 2 || count(t, db, "SELECT value FROM fence") == 4
+				})
+				awaitCount(t, db, orphan, 1)
 			}
 			release()
 			awaitCount(t, db, "SELECT value FROM fence", 4)
-			eventually(t, 30*time.Second, "the values are not acknowledged", func() bool {
-				return p.metric("replications_queue_current_bytes_queued") == 0
+			eventually(t, 30*time.Second, "the values are not acknowledged, or the orphan does not end", func() bool {
+				return p.metric("replications_queue_current_bytes_queued") == 0 &&
+					count(t, db, `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'tailrace' AND datname = current_database() AND state <> 'idle'`) == 0
 			})
-			awaitCount(t, db, "SELECT value FROM fence", 4)
 			history := column(t, db, "SELECT value FROM history ORDER BY id")
-			if !slices.IsSorted(history) {
-				t.Errorf("the values went back: %v", history)
+			if n := count(t, db, "SELECT value FROM fence"); n != 4 || !slices.IsSorted(history) {
+				t.Errorf("the value is %d; the values went back: %v", n, history)
 			}
-			if late := history[0] == 2; late == c.gives {
-				t.Errorf("applied %v: whether the orphan committed late is not as it was meant to be", history)
+			if !c.timesOut && history[0] != 2 {
+				t.Errorf("applied %v: the orphan has not committed late", history)
 			}
 		})
 	}
+}
+
+// watchFence notes the values in the order in which they are applied.
+func watchFence(t *testing.T, db *sql.DB) {
+	t.Helper()
+	execute(t, db,
+		`CREATE TABLE history (id serial, value bigint)`,
+		`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			INSERT INTO history (value) VALUES (NEW.value);
+			RETURN NEW;
+		END $$`,
+		`CREATE TRIGGER note AFTER INSERT OR UPDATE ON fence FOR EACH ROW EXECUTE FUNCTION note()`,
+	)
+}
+
+// holdFirst makes the next statement that writes to the table wait, and no later one.
+func holdFirst(t *testing.T, db *sql.DB) (release func()) {
+	t.Helper()
+	execute(t, db,
+		`CREATE SEQUENCE arrivals`,
+		`CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			IF nextval('arrivals') = 1 THEN PERFORM pg_advisory_xact_lock(42); END IF;
+			RETURN NULL;
+		END $$`,
+		`CREATE TRIGGER hold BEFORE INSERT ON fence FOR EACH STATEMENT EXECUTE FUNCTION hold()`,
+	)
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release = func() { _ = tx.Rollback() } // it may have ended
+	t.Cleanup(release)
+	if _, err := tx.Exec("SELECT pg_advisory_xact_lock(42)"); err != nil {
+		t.Fatal(err)
+	}
+	return release
 }

@@ -191,11 +191,15 @@ func TestImportFindsTheTokenOfTheServerBesideIt(t *testing.T) {
 func TestImportWaitsForABusyServer(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests} {
-		busy := func(w http.ResponseWriter) {
+		seconds := func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "busy", status)
 		}
-		rc := newReceiver(t, busy, busy).serve()
+		date := func(w http.ResponseWriter) { // in whole seconds, so that it is more than one from now
+			w.Header().Set("Retry-After", time.Now().Add(2*time.Second+50*time.Millisecond).UTC().Format(http.TimeFormat))
+			http.Error(w, "busy", status)
+		}
+		rc := newReceiver(t, seconds, date).serve()
 		code, stdout, stderr := run(t, "", "import", "--host", rc.URL, "--token", "t", "--batchLines", "1", file(t, "a.lp", "m v=1 1\nm v=2 2"))
 		got := rc.requests()
 		if code != 0 || len(got) != 4 || !strings.Contains(stdout, "2 points") || !strings.Contains(stderr, "waiting") {
@@ -288,10 +292,12 @@ func TestImportThatCannotWorkSaysWhy(t *testing.T) {
 		{
 			name: "wrong token", args: []string{"--token", "t", good}, answer: []func(http.ResponseWriter){unauthorized},
 			code: 1, says: []string{"401", "unauthorized access", "good.lp", "lines 1 to 1"}, sent: 1,
-		}, {
+		},
+		{
 			name: "bad line", args: []string{"--token", "t", "--batchLines", "2", file(t, "bad.lp", "m v=1 1\nm v=2 2\nm v=3 3\n\nm v=x 5\nm v=6 6")},
 			code: 1, says: []string{"bad.lp:5:", "v=x", "--skipErrors", "2 points imported"}, sent: 1,
-		}, {
+		},
+		{
 			name: "torn gzip", args: []string{"--token", "t", file(t, "torn.lp.gz", zipped(t, series(100))[:100])},
 			code: 1, says: []string{"torn.lp.gz", "unexpected EOF"},
 		},

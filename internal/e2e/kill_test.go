@@ -116,7 +116,7 @@ type writes struct {
 
 // client writes one batch after the other until it is stopped, or gets no answer.
 func (w *writes) client(p *process, token string, stop <-chan struct{}) {
-	pause := time.NewTicker(10 * time.Millisecond) // leaves some of the machine to the server
+	pause := time.NewTicker(20 * time.Millisecond) // leaves some of the machine to the server
 	defer pause.Stop()
 	for {
 		select {

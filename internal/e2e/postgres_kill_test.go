@@ -53,7 +53,9 @@ func TestAckedPointsSurviveKillsOfServerAndPostgresExactlyOnce(t *testing.T) {
 func TestAckedPointsSurviveKillsAcrossModeSwitches(t *testing.T) {
 	t.Parallel()
 	const window = 2 * time.Second
-	k := newPostgresKills(t, "--backfillWindow", window.String(), "--standbyTimeout", "500ms", "--retryDelay", "20ms")
+	// With a small budget, what piles up while PostgreSQL is away is left to the fan.
+	k := newPostgresKills(t, "--backfillWindow", window.String(), "--standbyTimeout", "500ms", "--retryDelay", "20ms",
+		"--bytesInFlight", "256KiB")
 	batches := k.run(testenv.Count(8, 30), testenv.Count(2, 8), window+window/4)
 	p := k.launch()
 	p.arrived(k.db, batches)
@@ -113,14 +115,27 @@ func (k *postgresKills) run(kills, ofPostgres int, away time.Duration) []batch {
 		return k.launch()
 	}
 	return underKills(k.t, k.random, kills, start, func(round int, p *process) {
+		switch round % 4 {
+		case 0: // in serial mode, if the loop comes there in time
+			k.within(5*time.Second, func() bool { return p.metric("logical_mode", `mode="serial"`) == 1 })
+		case 1, 2: // in the middle of the work, of a fan or not
+			k.within(10*time.Second, func() bool { return p.metric("logical_mutations_total") > 0 })
+		}
 		k.wait(600 * time.Millisecond)
 		if round%every == every-1 {
 			k.server.Kill()
 			<-time.After(away)
 			k.server.Restart(k.t)
-			// The fan is at work while the next blow falls, or it is over by then.
+			// A fan is at work while the next blow falls, or it is over by then.
 			k.wait(2 * time.Second)
 		}
 		k.switches += p.metric("logical_mode_switches_total")
 	})
+}
+
+// within waits until a condition holds, but not for longer than that: the blow falls anyway.
+func (k *postgresKills) within(most time.Duration, holds func() bool) {
+	for deadline := time.Now().Add(most); !holds() && time.Now().Before(deadline); {
+		<-time.After(20 * time.Millisecond)
+	}
 }

@@ -169,7 +169,7 @@ func TestDamagedQueueDeclaresWhatIsLost(t *testing.T) {
 	p := launch(t, dir, "--gracePeriod", "100ms")
 	release := p.stick()
 	for i := range writes {
-		p.write(strings.Replace(series(50), "v=1 1", "v=1 "+strings.Repeat("9", 1+i%9), -1))
+		p.write(strings.ReplaceAll(series(50), "v=1 1", "v=1 "+strings.Repeat("9", 1+i%9)))
 	}
 	p.stop()
 	release()

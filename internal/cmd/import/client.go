@@ -81,11 +81,20 @@ func (c *client) post(ctx context.Context, lines []byte) error {
 	}
 	switch {
 	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500:
-		if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
-			failure.RetryAfter = time.Duration(seconds) * time.Second
-		}
+		failure.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
 	default:
 		failure.Class = logical.ClassReject
 	}
 	return failure
+}
+
+// retryAfter reads the header of that name, which is a number of seconds or a date; 0 if it is neither.
+func retryAfter(header string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
 }
