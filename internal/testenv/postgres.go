@@ -115,10 +115,13 @@ func (p *Postgres) Stop(t testing.TB) {
 // Restart starts the server again, on the same port and data, after Kill or Stop.
 func (p *Postgres) Restart(t testing.TB) {
 	t.Helper()
-	if err := p.start(); err != nil {
+	if err := p.Start(); err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
 }
+
+// Start is Restart for goroutines that must not end the test.
+func (p *Postgres) Start() error { return p.start() }
 
 func (p *Postgres) exec(t testing.TB, sql string) {
 	t.Helper()
@@ -195,7 +198,9 @@ func (p *Postgres) init() error {
 func (p *Postgres) start() error {
 	fixed := p.port != 0
 	var err error
-	for range 5 {
+	for try := range 8 {
+		// Processes of a server that was killed may take a moment to notice.
+		time.Sleep(time.Duration(try) * 100 * time.Millisecond)
 		if !fixed {
 			if p.port, err = freePort(); err != nil {
 				return err
