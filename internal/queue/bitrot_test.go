@@ -269,3 +269,53 @@ func damageSomehow(d *simdisk.Disk, name string, rng *rand.Rand) string {
 	})
 	return fmt.Sprintf(" damage %d", kind)
 }
+
+// TestCopyOfAQueueInAPayload: blocks that lie in the wrong place are none, though
+// their own sums are right. Here a payload holds a copy of the queue's own file,
+// and the header of the block around it is lost.
+func TestCopyOfAQueueInAPayload(t *testing.T) {
+	t.Parallel()
+	c := newClocked(t, Limits{})
+	_, err := c.tryPut(200)
+	require.NoError(t, err)
+	var file []byte
+	name := "/q/" + segmentName(1, 0)
+	c.disk.Damage(name, func(b []byte) []byte { file = slices.Clone(b); return b })
+	// One copy that still says sequence 1, and one that says what could come next.
+	head := segmentHead{ID: c.id, First: 1}
+	fake := slices.Clone(file[dataStart:])
+	h := blockHead{}
+	require.True(t, h.decode(fake, head.seed(), dataStart))
+	h.Sequence = 3
+	h.encode(fake, head.seed(), dataStart)
+	g := Group{Compression: NoCompression}
+	require.NoError(t, g.Add(KindOpaque, 1, append(slices.Clone(file), fake...)))
+	res, err := c.Reserve(&g)
+	require.NoError(t, err)
+	_, _, err = c.Append(nilCtx, res, &g)
+	require.NoError(t, err)
+	_, err = c.tryPut(100)
+	require.NoError(t, err)
+	c.disk.Damage(name, func(b []byte) []byte { b[len(file)+8] ^= 1; return b })
+	blocks := drain(t, c.Queue)
+	require.Len(t, blocks, 2)
+	require.Equal(t, Sequence(3), blocks[1].Sequence)
+	require.Len(t, blocks[1].Payload, 100, "the true one")
+	require.Equal(t, uint64(1), c.Stats().Lost[LostCorrupt].Blocks)
+}
+
+// TestGroupEndsThoughItsEndIsLost: nothing follows that could tell, and the reader
+// must not hold the group back for it.
+func TestGroupEndsThoughItsEndIsLost(t *testing.T) {
+	t.Parallel()
+	c := newClocked(t, Limits{})
+	put(t, c.Queue, "a", "b", "c")
+	require.NoError(t, c.Close())
+	c.disk.Damage("/q/"+segmentName(1, 0), func(b []byte) []byte { b[len(b)-8] ^= 1; return b })
+	c.open(t)
+	blocks := drain(t, c.Queue)
+	require.Len(t, blocks, 2)
+	require.False(t, blocks[0].Last)
+	require.True(t, blocks[1].Last)
+	require.Equal(t, uint64(1), c.Stats().Lost[LostCorrupt].Blocks, "the cursor's mark tells how many there were")
+}

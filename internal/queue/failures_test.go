@@ -125,7 +125,7 @@ func TestFullDiskPoisonsNothing(t *testing.T) {
 // effect, and looks whether anything is lost, doubled or stuck.
 func TestFailuresOfAnyCall(t *testing.T) {
 	t.Parallel()
-	seeds(t, count(150, 3000), func(t *testing.T, seed uint64) bool {
+	seeds(t, count(100, 3000), func(t *testing.T, seed uint64) bool {
 		w := newWorld(t, seed)
 		require.NoError(t, w.open())
 		w.disk.OnFault = w.randomFault
@@ -146,7 +146,7 @@ func TestFailuresOfAnyCall(t *testing.T) {
 // world remembers.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	seeds(t, count(60, 2000), func(t *testing.T, seed uint64) bool {
+	seeds(t, count(30, 2000), func(t *testing.T, seed uint64) bool {
 		w := newWorld(t, seed)
 		w.drops = seed%2 == 0
 		require.NoError(t, w.open())

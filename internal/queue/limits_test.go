@@ -331,6 +331,7 @@ func TestUnsentIsExact(t *testing.T) {
 	}
 	require.ErrorAs(t, c.Ack(41), new(*AckError))
 	require.NoError(t, c.Ack(3), "the past is no error")
+	require.Equal(t, Sequence(40), c.Cursor(), "and changes nothing")
 }
 
 // The largest backlog is stopped first, and the small ones go on.

@@ -31,7 +31,7 @@ func TestAckedSurvivesPowerLoss(t *testing.T) {
 		} {
 			t.Run(kind.name, func(t *testing.T) {
 				t.Parallel()
-				enough := int64(count(1_800, 80_000))
+				enough := int64(count(1_700, 80_000))
 				seeds(t, -1, func(t *testing.T, seed uint64) bool {
 					n := int64(powerLossRun(t, seed, kind.mode, kind.drops, kind.faults))
 					points.Add(n)
