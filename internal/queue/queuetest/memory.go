@@ -129,12 +129,13 @@ func (m *Memory) Append(ctx context.Context, r queue.Reservation, g *queue.Group
 		now = max(now, m.blocks[n-1].Time)
 	}
 	first = m.next
+	end := first + queue.Sequence(g.Blocks()) - 1
 	for i := range g.Blocks() {
 		b, err := g.Block(i)
 		if err != nil {
 			return 0, 0, err
 		}
-		b.Sequence, b.Time = m.next, now
+		b.Sequence, b.Group, b.Time = m.next, end, now
 		m.next++
 		m.blocks = append(m.blocks, stored{Block: b, size: g.Size() / int64(g.Blocks())})
 		m.unsent += g.Size() / int64(g.Blocks())

@@ -108,6 +108,7 @@ func (s *suite) orderAndGroups() {
 			b := s.next(r)
 			require.Equal(s, fmt.Sprintf("m i=%di,j=%di", i, j), string(b.Payload))
 			require.Equal(s, j == i%4, b.Last)
+			require.Equal(s, ends[i], b.Group)
 			require.Equal(s, queue.KindLineProtocol, b.Kind)
 			require.Equal(s, 1, b.Points)
 			require.Greater(s, b.Sequence, at)
