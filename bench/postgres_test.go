@@ -97,7 +97,9 @@ func verify(b *testing.B, pool *pgxpool.Pool, table string, want int) {
 func (p *point) row() []any {
 	micros := p.time / 1000
 	return []any{
-		time.UnixMicro(micros).UTC(), pgtype.UUID{Bytes: *p.series, Valid: true}, int16(p.time % 1000),
+		time.UnixMicro(micros).UTC(),
+		pgtype.UUID{Bytes: *p.series, Valid: true},
+		int16(p.time % 1000),
 		p.tags[0], p.tags[1], p.tags[2], p.usage, p.count, p.up,
 	}
 }

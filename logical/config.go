@@ -84,8 +84,10 @@ func (c Config) Validate() error {
 		name  string
 		value time.Duration
 	}{
-		{"backfillWindow", c.BackfillWindow}, {"applyTimeout", c.ApplyTimeout},
-		{"retryDelay", c.RetryDelay}, {"standbyTimeout", c.StandbyTimeout},
+		{"backfillWindow", c.BackfillWindow},
+		{"applyTimeout", c.ApplyTimeout},
+		{"retryDelay", c.RetryDelay},
+		{"standbyTimeout", c.StandbyTimeout},
 	} {
 		if d.value < 0 {
 			return errors.Errorf("%s: %s is negative; give a duration such as 30s", d.name, d.value)

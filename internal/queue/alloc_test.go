@@ -13,7 +13,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		q, err := Open(Config{Dir: t.TempDir(), Sync: SyncNever, manual: true})
 		require.NoError(t, err)
 		g := Group{Compression: c}
-		payload := []byte(line1K())
+		payload := line1K()
 		for len(payload) < 6000 {
 			payload = append(payload, payload...)
 		}

@@ -46,7 +46,7 @@ func copyAside(fsys disk.FS, dir, name string, from, to, limit int64) error {
 	if err != nil {
 		return err
 	}
-	defer src.Close()
+	defer func() { _ = src.Close() }() // nothing was written
 	dst, err := fsys.Create(filepath.Join(aside, target))
 	if err != nil {
 		return err

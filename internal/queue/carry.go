@@ -54,7 +54,7 @@ func (w *writer) copyBlocks(old *segment, from, to int64, newest Sequence) ([]Lo
 	if err != nil {
 		return nil, errors.Wrapf(err, "queue %s: read back", w.q.name)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // nothing was written
 	s := scanner{window: window{file: f, chunk: readChunk}, seed: old.seed, off: from, limit: to, last: w.durable}
 	w.places = w.places[:0]
 	w.staging, w.stageAt = w.header(), 0

@@ -120,7 +120,7 @@ func (q *Queue) dropIn(at place, loss, whole *Loss, more func(*Loss, *blockHead)
 	if err != nil {
 		return false, errors.WithStack(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // nothing was written
 	s := &q.head.scan
 	*s = scanner{window: window{file: f, mem: s.mem, chunk: headChunk}, seed: at.seg.seed, off: at.off, limit: end, heads: true, last: q.settled()}
 	defer func() { s.file = nil }()

@@ -32,7 +32,7 @@ func readAll(fsys disk.FS, name string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // nothing was written
 	size, err := f.Size()
 	if err != nil {
 		return nil, err

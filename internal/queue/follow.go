@@ -222,7 +222,7 @@ func (q *Queue) readToEnd() error {
 	if err != nil {
 		return err
 	}
-	defer nr.Close()
+	defer func() { _ = nr.Close() }() // nothing was written
 	r := nr.(*reader)
 	failures := 0
 	for {

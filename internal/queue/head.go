@@ -130,7 +130,7 @@ func (q *Queue) walk(from place, target Sequence) (place, bool, error) {
 	if err != nil {
 		return place{}, false, errors.WithStack(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // nothing was written
 	s := &q.head.scan
 	*s = scanner{window: window{file: f, mem: s.mem, chunk: headChunk}, seed: from.seg.seed, off: from.off, limit: end, heads: true, last: target}
 	b, err := s.next()

@@ -106,7 +106,7 @@ func inspect(cfg Config, deep bool, walk *walker) (*Report, error) {
 	case errors.As(err, &locked):
 		return nil, err
 	case err == nil:
-		defer lock.Close()
+		defer func() { _ = lock.Close() }() // nothing was written
 	} // else it cannot be locked, as a copy on read-only media cannot, and need not
 	in := &inspection{
 		cfg: cfg, deep: deep, walk: walk, rep: &Report{Dir: cfg.Dir},
@@ -239,7 +239,7 @@ func (in *inspection) blocks(s *SegmentReport, seg *segment, most Sequence, know
 	if err != nil {
 		return errors.Wrapf(err, "queue: open %s", seg.name)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // nothing was written
 	sc := scanner{window: window{file: holed{f}, chunk: readChunk}, seed: seg.seed, off: dataStart, limit: seg.end, heads: !in.deep}
 	end := int64(dataStart)
 	var pending Report // of a group that is not complete yet

@@ -280,7 +280,7 @@ func TestAckOnTheLastBlockOfASegment(t *testing.T) {
 		ends[s.last] = true
 	}
 	require.Greater(t, len(ends), 5)
-	want := Sequence(1)
+	var want Sequence
 	for end := range c.newest + 1 {
 		if !ends[end] {
 			continue

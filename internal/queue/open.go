@@ -124,7 +124,7 @@ func (q *Queue) headOf(s *segment) (segmentHead, headState, error) {
 	if err != nil {
 		return segmentHead{}, headBad, errors.Wrapf(err, "queue %s: open segment", q.name)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // nothing was written
 	head, state, version, err := readSegmentHead(f)
 	if state == headNewer {
 		return head, state, errors.WithStack(&VersionError{Path: q.path(s.name), Version: version})

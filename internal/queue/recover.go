@@ -105,7 +105,7 @@ func (r *recovery) scan(through func(disk.File) io.ReaderAt) error {
 	if err != nil {
 		return errors.Wrapf(err, "queue %s: open segment", r.q.name)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // nothing was written
 	s := scanner{window: window{file: through(f), chunk: readChunk}, seed: r.seg.seed, off: r.end, limit: r.seg.end}
 	r.from = r.end
 	for {

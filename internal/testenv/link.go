@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"errors"
 	"io"
 	"net"
 	"strconv"
@@ -111,7 +112,7 @@ func (k *Link) forward(from, to net.Conn) {
 			}
 		}
 		if err != nil {
-			if err != io.EOF {
+			if !errors.Is(err, io.EOF) {
 				_ = from.Close()
 			}
 			_ = to.Close()

@@ -131,7 +131,7 @@ func (p *Postgres) exec(t testing.TB, sql string) {
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
-	defer conn.Close(ctx)
+	defer func() { _ = conn.Close(ctx) }()
 	if _, err := conn.Exec(ctx, sql); err != nil {
 		t.Fatalf("testenv: %s: %v", sql, err)
 	}
@@ -279,7 +279,7 @@ func freePort() (int, error) {
 	if err != nil {
 		return 0, errors.Wrap(err, "no free port")
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 

@@ -23,7 +23,7 @@ func startProcess(path string, args []string, dir, log string) (*process, error)
 	if err != nil {
 		return nil, errors.Wrap(err, "the server's log")
 	}
-	defer out.Close()
+	defer func() { _ = out.Close() }()
 	p := &process{cmd: exec.Command(path, args...), done: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, out, out
 	p.cmd.SysProcAttr = asServerUser()

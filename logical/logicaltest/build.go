@@ -29,8 +29,10 @@ func Field(name string, kind logical.Kind) logical.Column {
 // Point returns a patch of a measurement's row. The values are those of the tags and fields.
 func Point(rel *logical.Relation, ns int64, series byte, values ...logical.Value) logical.Mutation {
 	id := [16]byte{series, 15: 1}
-	return logical.Mutation{Op: logical.OpPatch, Relation: rel,
-		Values: append([]logical.Value{logical.UnixNano(ns), logical.UUID(&id)}, values...)}
+	return logical.Mutation{
+		Op: logical.OpPatch, Relation: rel,
+		Values: append([]logical.Value{logical.UnixNano(ns), logical.UUID(&id)}, values...),
+	}
 }
 
 // Table returns a relation of a database: columns of the kinds given, those whose names begin with

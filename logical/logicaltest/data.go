@@ -22,7 +22,7 @@ func row(op logical.Op, rel *logical.Relation, values ...logical.Value) logical.
 func (s *suite) orderOfOneKey(t *testing.T) {
 	target, rel := s.open(t), account()
 	s.opts.CreateTable(t, target, rel)
-	session := s.take(t, target, "order", "me")
+	session := s.take(t, target, "order")
 	int64s, text := logical.Int64, logical.Text
 	muts := []logical.Mutation{
 		row(logical.OpUpsert, rel, int64s(1), text("a"), int64s(1)),
@@ -79,7 +79,7 @@ func applyParts(t testing.TB, session logical.Session, parts ...[]logical.Mutati
 func (s *suite) patchKeepsAbsent(t *testing.T) {
 	target, rel := s.open(t), account()
 	s.opts.CreateTable(t, target, rel)
-	session := s.take(t, target, "patch", "me")
+	session := s.take(t, target, "patch")
 	cpu := Points("cpu", []string{"host"}, Field("user", logical.KindFloat64), Field("idle", logical.KindFloat64))
 	muts := []logical.Mutation{
 		row(logical.OpUpsert, rel, logical.Int64(1), logical.Text("a"), logical.Int64(1)),
@@ -105,7 +105,7 @@ func (s *suite) patchKeepsAbsent(t *testing.T) {
 func (s *suite) rekey(t *testing.T) {
 	target, rel := s.open(t), account()
 	s.opts.CreateTable(t, target, rel)
-	session := s.take(t, target, "rekey", "me")
+	session := s.take(t, target, "rekey")
 	move := func(from, to int64, values ...logical.Value) logical.Mutation {
 		mut := row(logical.OpRekey, rel, append([]logical.Value{logical.Int64(to)}, values...)...)
 		mut.OldKey = []logical.Value{logical.Int64(from)}
@@ -138,7 +138,7 @@ func (s *suite) rekey(t *testing.T) {
 // typeConflict: what loses nothing is stored, what does is named, and the others can go on.
 func (s *suite) typeConflict(t *testing.T) {
 	target := s.open(t)
-	session := s.take(t, target, "types", "me")
+	session := s.take(t, target, "types")
 	ints := Points("m", nil, Field("i", logical.KindInt64), Field("f", logical.KindFloat64))
 	floats := Points("m", nil, Field("i", logical.KindFloat64), Field("f", logical.KindInt64))
 	texts := Points("m", nil, Field("i", logical.KindText))
@@ -178,7 +178,7 @@ func (s *suite) typeConflict(t *testing.T) {
 
 func (s *suite) rollback(t *testing.T) {
 	target := s.open(t)
-	session := s.take(t, target, "rollback", "me")
+	session := s.take(t, target, "rollback")
 	ctx := testContext(t)
 	cpu := Points("cpu", nil, Field("v", logical.KindInt64))
 	apply(t, session, Point(cpu, 1, 1, logical.Int64(1)))
@@ -242,7 +242,7 @@ func (s *suite) prepare(t *testing.T) {
 		all.Columns = append(all.Columns, Field(fmt.Sprintf("f%d", i), logical.KindInt64))
 	}
 	s.check(t, target, m, all)
-	session := s.take(t, target, "again", "me")
+	session := s.take(t, target, "again")
 	for range 2 {
 		if err := session.Prepare(ctx, []*logical.Relation{all, all}); err != nil {
 			t.Error(err)
@@ -269,7 +269,7 @@ func (s *suite) prepareAndWrite(target logical.Target, i int) error {
 // wide: more values in a batch than a statement can have parameters.
 func (s *suite) wide(t *testing.T) {
 	target := s.open(t)
-	session := s.take(t, target, "wide", "me")
+	session := s.take(t, target, "wide")
 	var fields []logical.Column
 	for i := range 100 {
 		fields = append(fields, Field(fmt.Sprintf("field %d", i), logical.KindInt64))

@@ -23,7 +23,7 @@ func count() *logical.Relation { return Points("count", nil, Field("v", logical.
 func (s *suite) memo(t *testing.T) {
 	target := s.open(t)
 	ctx := testContext(t)
-	session := s.take(t, target, "memo", "me")
+	session := s.take(t, target, "memo")
 	if state, err := session.LoadMemo(ctx); err != nil || state.Point != nil || !state.PointTime.IsZero() {
 		t.Fatalf("an unknown loop has the memo %+v, error %v", state, err)
 	}
@@ -68,9 +68,9 @@ func (s *suite) memo(t *testing.T) {
 	s.sameMemo(t, session, saved)
 	// A successor, from what is stored.
 	other := s.opts.Another(t, target)
-	defer other.Close()
-	s.sameMemo(t, s.take(t, other, "memo", "me"), saved)
-	if state, err := s.take(t, other, "another", "me").LoadMemo(ctx); err != nil || state.Point != nil {
+	defer func() { _ = other.Close() }()
+	s.sameMemo(t, s.take(t, other, "memo"), saved)
+	if state, err := s.take(t, other, "another").LoadMemo(ctx); err != nil || state.Point != nil {
 		t.Errorf("another loop has the memo %+v, error %v", state, err)
 	}
 }
@@ -91,14 +91,16 @@ func (s *suite) sameMemo(t testing.TB, session logical.Session, want logical.Mem
 func (s *suite) deadLetters(t *testing.T) {
 	target := s.open(t)
 	ctx := testContext(t)
-	session := s.take(t, target, "letters", "me")
+	session := s.take(t, target, "letters")
 	store, ok := target.(logical.DeadLetters)
 	if !ok {
 		t.Skip("the target keeps no dead letters")
 	}
 	letters := []logical.DeadLetter{
-		{Stamp: json.RawMessage(`{"seq":1}`), Table: "s.cpu", Key: []byte{0, 1, 255}, Op: logical.OpPatch,
-			Payload: []byte("cpu v=1i 1\x00"), Reason: "no\x01 \xff fit", Time: time.Unix(5, 6000).UTC()},
+		{
+			Stamp: json.RawMessage(`{"seq":1}`), Table: "s.cpu", Key: []byte{0, 1, 255}, Op: logical.OpPatch,
+			Payload: []byte("cpu v=1i 1\x00"), Reason: "no\x01 \xff fit", Time: time.Unix(5, 6000).UTC(),
+		},
 		{Table: "mem", Op: logical.OpUpsert, Reason: "too wide"},
 	}
 	for i, commit := range []bool{false, true, true} {
@@ -152,17 +154,17 @@ func (s *suite) deadLetters(t *testing.T) {
 func (s *suite) oldSession(t *testing.T) {
 	target := s.open(t)
 	other := s.opts.Another(t, target)
-	defer other.Close()
+	defer func() { _ = other.Close() }()
 	ctx := testContext(t)
 	rel := count()
-	old := s.take(t, target, "loop", "me")
+	old := s.take(t, target, "loop")
 	apply(t, old, Point(rel, 1, 1, logical.Int64(1)))
 	begun, err := old.Begin(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer begun.Rollback(ctx)
-	young := s.take(t, other, "loop", "me") // the same holder waits for nothing
+	defer func() { _ = begun.Rollback(ctx) }()
+	young := s.take(t, other, "loop") // the same holder waits for nothing
 	apply(t, young, Point(rel, 1, 1, logical.Int64(2)))
 
 	late := func(tx logical.Tx) error {
@@ -213,7 +215,7 @@ func (s *suite) fence(t *testing.T) {
 	target := s.open(t)
 	ctx := testContext(t)
 	rel := count()
-	session := s.take(t, target, "loop", "me")
+	session := s.take(t, target, "loop")
 	if err := session.Prepare(ctx, []*logical.Relation{rel}); err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +223,7 @@ func (s *suite) fence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer early.Rollback(ctx)
+	defer func() { _ = early.Rollback(ctx) }()
 	written, err := session.Begin(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +254,7 @@ func (s *suite) fence(t *testing.T) {
 func (s *suite) lease(t *testing.T) {
 	target := s.open(t)
 	other := s.opts.Another(t, target)
-	defer other.Close()
+	defer func() { _ = other.Close() }()
 	ctx := testContext(t)
 	first, err := target.Take(ctx, logical.Claim{Loop: "loop", Holder: "one", TTL: time.Minute})
 	if err != nil {
@@ -320,7 +322,7 @@ func (s *suite) manyLoops(t *testing.T) {
 	const loops, transactions = 8, 10
 	errs := make(chan error)
 	for i := range loops {
-		session := s.take(t, target, fmt.Sprintf("loop %d", i), "me")
+		session := s.take(t, target, fmt.Sprintf("loop %d", i))
 		go func() { errs <- s.loop(ctx, session, byte(i), transactions) }()
 	}
 	for range loops {
@@ -373,7 +375,7 @@ func (s *suite) cancelled(t *testing.T) {
 	target := s.open(t)
 	ctx := testContext(t)
 	rel := count()
-	session := s.take(t, target, "loop", "me")
+	session := s.take(t, target, "loop")
 	if err := session.Prepare(ctx, []*logical.Relation{rel}); err != nil {
 		t.Fatal(err)
 	}
@@ -411,7 +413,7 @@ func (s *suite) cancelled(t *testing.T) {
 func (s *suite) closed(t *testing.T) {
 	target := s.open(t)
 	ctx := testContext(t)
-	session := s.take(t, target, "loop", "me")
+	session := s.take(t, target, "loop")
 	if err := target.Close(); err != nil {
 		t.Fatal(err)
 	}

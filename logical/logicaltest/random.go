@@ -49,7 +49,7 @@ func (s *suite) runRandom(t *testing.T, g *generator, relations []*logical.Relat
 			s.opts.CreateTable(t, target, rel)
 		}
 	}
-	session := s.take(t, target, "random", "me")
+	session := s.take(t, target, "random")
 	ctx := testContext(t)
 	if err := session.Prepare(ctx, relations); err != nil {
 		t.Fatal(err)

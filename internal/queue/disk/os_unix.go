@@ -30,6 +30,6 @@ func free(dir string) (int64, error) {
 		if err != nil {
 			return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
 		}
-		return int64(st.Bavail) * int64(st.Bsize), nil
+		return int64(st.Bavail) * int64(st.Bsize), nil //nolint:unconvert // the types differ between platforms
 	}
 }

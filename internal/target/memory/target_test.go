@@ -256,14 +256,18 @@ func TestUnpreparedAndConflictingColumnsFail(t *testing.T) {
 	other.Columns[1].Kind = logical.KindInt64
 	wantClass(t, s.Prepare(t.Context(), []*logical.Relation{&other}), logical.ClassReject)
 	x := begin(t, s)
-	wantClass(t, x.Apply(t.Context(), []logical.Mutation{{Op: logical.OpPatch, Relation: &other,
-		Values: []logical.Value{logical.UnixNano(1), logical.Int64(2)}}}), logical.ClassReject)
+	wantClass(t, x.Apply(t.Context(), []logical.Mutation{{
+		Op: logical.OpPatch, Relation: &other,
+		Values: []logical.Value{logical.UnixNano(1), logical.Int64(2)},
+	}}), logical.ClassReject)
 	must(t, x.Rollback(t.Context()))
 	more := *users
 	more.Columns = append(append([]logical.Column{}, users.Columns...), logical.Column{Name: "age"})
 	x = begin(t, s)
-	wantClass(t, x.Apply(t.Context(), []logical.Mutation{{Op: logical.OpUpsert, Relation: &more,
-		Values: make([]logical.Value, 4)}}), logical.ClassRetry)
+	wantClass(t, x.Apply(t.Context(), []logical.Mutation{{
+		Op: logical.OpUpsert, Relation: &more,
+		Values: make([]logical.Value, 4),
+	}}), logical.ClassRetry)
 	must(t, x.Rollback(t.Context()))
 }
 

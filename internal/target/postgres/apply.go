@@ -220,7 +220,7 @@ func (x *tx) rows(ctx context.Context, b *batch, muts []logical.Mutation, entrie
 	if g.sql == "" {
 		return nil // nothing but the key is carried
 	}
-	if done, err := x.tryCopy(ctx, b, muts, entries, v, g); done || err != nil {
+	if done, err := x.tryCopy(ctx, b, muts, entries, g); done || err != nil {
 		return err
 	}
 	for chunk := range slices.Chunk(entries, maxRows) {

@@ -57,8 +57,10 @@ func (t *Target) afterConnect(ctx context.Context, c *pgconn.PgConn) error {
 	if t.staged.Load() {
 		return nil
 	}
-	attrs := []any{"host", c.Conn().RemoteAddr().String(), "server_version", c.ParameterStatus("server_version"),
-		"tls", isTLS(c), "cockroachdb", crdb}
+	attrs := []any{
+		"host", c.Conn().RemoteAddr().String(), "server_version", c.ParameterStatus("server_version"),
+		"tls", isTLS(c), "cockroachdb", crdb,
+	}
 	for i, s := range t.settings(crdb) {
 		attrs = append(attrs, s.name, string(results[0].Rows[0][i]))
 	}

@@ -73,7 +73,7 @@ func (p *plan) copySQL(v verb, mask []byte) string {
 
 // tryCopy copies entries straight into the table, and reports whether it did: not if they are few, or
 // if some of them are there already.
-func (x *tx) tryCopy(ctx context.Context, b *batch, muts []logical.Mutation, entries []entry, v verb, g *groupSQL) (bool, error) {
+func (x *tx) tryCopy(ctx context.Context, b *batch, muts []logical.Mutation, entries []entry, g *groupSQL) (bool, error) {
 	if g.copy == "" || len(entries) < x.s.t.cfg.copyRows || !b.table.copies.worthwhile() {
 		return false, nil
 	}

@@ -17,11 +17,13 @@ func (x *tx) setAside(l *logical.DeadLetter) {
 	if at.IsZero() {
 		at = time.Now()
 	}
-	x.w.add(statement{sql: `INSERT INTO ` + x.s.t.staging + `dead_letters (loop, stamp, relation, key, op, payload, reason, time)
+	x.w.add(statement{
+		sql: `INSERT INTO ` + x.s.t.staging + `dead_letters (loop, stamp, relation, key, op, payload, reason, time)
 VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::text, $6::bytea, $7::text, $8::timestamptz)`, what: "store a dead letter",
 		params: x.w.textParams(text(x.s.claim.Loop), jsonText(l.Stamp), text(printable(l.Table)), hexBytes(l.Key), text(l.Op.String()),
 			hexBytes(l.Payload), text(printable(l.Reason)), timeText(at)),
-		asText: true})
+		asText: true,
+	})
 }
 
 // printable returns a text that the server can store.

@@ -145,7 +145,7 @@ func (t *Target) definePoints(ctx context.Context, tx pgx.Tx, relations []*logic
 		added = append(added, r)
 		columns = append(columns, ident.Quote(r.target)+" "+declaredType(c))
 	}
-	name := tableName{}
+	var name tableName
 	if tab != nil {
 		name = tab.name
 		err = t.addColumns(ctx, tx, name, columns)

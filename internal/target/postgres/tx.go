@@ -60,12 +60,14 @@ func (x *tx) Apply(ctx context.Context, muts []logical.Mutation) error {
 func (x *tx) SetMemo(ctx context.Context, state logical.MemoState) error {
 	return x.do(ctx, func() error {
 		w := x.w
-		w.add(statement{sql: `INSERT INTO ` + x.s.t.staging + `memo AS m (loop, point, point_time, mode, consistent_since, updated)
+		w.add(statement{
+			sql: `INSERT INTO ` + x.s.t.staging + `memo AS m (loop, point, point_time, mode, consistent_since, updated)
 VALUES ($1::text, $2::text, $3::timestamptz, $4::text, $5::timestamptz, clock_timestamp())
 ON CONFLICT (loop) DO UPDATE SET point = excluded.point, point_time = excluded.point_time, mode = excluded.mode,
 	consistent_since = excluded.consistent_since, updated = excluded.updated`, what: "store the memo",
 			params: w.textParams(text(x.s.claim.Loop), jsonText(state.Point), timeText(state.PointTime), text(state.Mode), timeText(state.ConsistentSince)),
-			asText: true})
+			asText: true,
+		})
 		return nil
 	})
 }

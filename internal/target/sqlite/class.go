@@ -48,7 +48,7 @@ func classOfDeclared(declared string) class {
 		return classText
 	case d == "" || has("BLOB"):
 		return classBlob
-	case has("REAL", "FLOA", "DOUB"):
+	case has("REAL", "FLOA", "DOUB"): //nolint:misspell // what SQLite looks for
 		return classReal
 	}
 	return classNumeric

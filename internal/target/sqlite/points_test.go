@@ -17,8 +17,10 @@ func TestPointBecomesRowOfTypedColumns(t *testing.T) {
 	apply(t, s, point(rel, -1, 1, logical.Text("a"), logical.Float64(1.5), logical.Int64(math.MinInt64),
 		logical.Uint64(math.MaxUint64), logical.Bool(true), logical.Text("x\x00y")))
 	got := rows(t, target, `SELECT time, hex(series), host, f, i, u, b, s FROM cpu`)
-	want := [][]string{{"INTEGER:-1", "TEXT:01000000000000000000000000000000", "TEXT:a", "FLOAT:1.5",
-		"INTEGER:-9223372036854775808", "TEXT:18446744073709551615", "INTEGER:1", "TEXT:x\x00y"}}
+	want := [][]string{{
+		"INTEGER:-1", "TEXT:01000000000000000000000000000000", "TEXT:a", "FLOAT:1.5",
+		"INTEGER:-9223372036854775808", "TEXT:18446744073709551615", "INTEGER:1", "TEXT:x\x00y",
+	}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

@@ -15,5 +15,5 @@ func diskFull(path string) bool {
 	if err := unix.Statfs(filepath.Dir(path), &fs); err != nil {
 		return false
 	}
-	return int64(fs.Bavail)*int64(fs.Bsize) < 1<<20
+	return int64(fs.Bavail)*int64(fs.Bsize) < 1<<20 //nolint:unconvert // the types differ between platforms
 }

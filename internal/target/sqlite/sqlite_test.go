@@ -122,6 +122,8 @@ func field(name string, kind logical.Kind) logical.Column {
 // point is a patch; the series is made of the first byte.
 func point(rel *logical.Relation, ns int64, series byte, values ...logical.Value) logical.Mutation {
 	id := [16]byte{series}
-	return logical.Mutation{Op: logical.OpPatch, Relation: rel,
-		Values: append([]logical.Value{logical.UnixNano(ns), logical.UUID(&id)}, values...)}
+	return logical.Mutation{
+		Op: logical.OpPatch, Relation: rel,
+		Values: append([]logical.Value{logical.UnixNano(ns), logical.UUID(&id)}, values...),
+	}
 }

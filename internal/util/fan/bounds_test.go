@@ -252,8 +252,10 @@ func TestBatchesGrow(t *testing.T) {
 			return memory.Fault{}
 		}})
 		most := 0
-		f := fanOn(t, target, Config{Shards: 1, MaxRows: 1000, MaxBytes: 1 << 20,
-			OnLanded: func(l Landed) { most = max(most, l.Mutations) }})
+		f := fanOn(t, target, Config{
+			Shards: 1, MaxRows: 1000, MaxBytes: 1 << 20,
+			OnLanded: func(l Landed) { most = max(most, l.Mutations) },
+		})
 		must(t, f.Begin(t.Context(), num(1)))
 		for i := range 20_000 {
 			must(t, f.Data(t.Context(), []logical.Mutation{set(int64(i), i)}))

@@ -191,5 +191,5 @@ func (f *Fan) push(muts []logical.Mutation, bytes int64) error {
 func (f *Fan) run(s *shard) {
 	s.running = true
 	f.workers++
-	go f.work(s, f.ctx, f.waits)
+	go f.work(f.ctx, f.waits, s)
 }

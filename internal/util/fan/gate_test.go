@@ -128,9 +128,12 @@ func (s *sim) chooseFault(at memory.Site) memory.Fault {
 		}[s.rng.IntN(3)]
 	}
 	return []memory.Fault{
-		{Err: fail(logical.ClassConflict)}, {Err: fail(logical.ClassRetry)},
-		{Err: fail(logical.ClassRetry), After: true}, {Err: fail(logical.ClassUnknownCommit)},
-		{Err: fail(logical.ClassUnknownCommit), After: true}, {Err: fail(logical.ClassUnknownCommit), Late: late},
+		{Err: fail(logical.ClassConflict)},
+		{Err: fail(logical.ClassRetry)},
+		{Err: fail(logical.ClassRetry), After: true},
+		{Err: fail(logical.ClassUnknownCommit)},
+		{Err: fail(logical.ClassUnknownCommit), After: true},
+		{Err: fail(logical.ClassUnknownCommit), Late: late},
 	}[s.rng.IntN(6)]
 }
 

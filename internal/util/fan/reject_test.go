@@ -41,9 +41,11 @@ func (r *rejects) config(c Config) Config {
 		if x.Err != nil {
 			reason = x.Err.Error()
 		}
-		return Decision{r.verdict, logical.DeadLetter{Loop: "l", Table: x.Mutation.Relation.String(),
+		return Decision{r.verdict, logical.DeadLetter{
+			Loop: "l", Table: x.Mutation.Relation.String(),
 			Reason: reason, Stamp: fmt.Append(nil, x.Stamp),
-			Payload: fmt.Append(nil, x.Mutation.Values[0].Int64(), "=", x.Mutation.Values[1].Int64())}}
+			Payload: fmt.Append(nil, x.Mutation.Values[0].Int64(), "=", x.Mutation.Values[1].Int64()),
+		}}
 	}
 	c.OnSettled = func(x Rejected, v Verdict) {
 		r.mu.Lock()
@@ -211,8 +213,10 @@ func TestNothingSilentRandomRejects(t *testing.T) {
 			target := memory.Open(memory.Config{Reject: poison(17), Hook: memory.Chaos(seed, 0.03, time.Second)})
 			r := &rejects{verdict: SetAside}
 			session := takeSession(t, target)
-			cfg := r.config(Config{Session: session, Shards: 1 + rng.IntN(4), MaxRows: 1 + rng.IntN(40),
-				Retry: retry.Config{Rand: func() float64 { return 0.5 }}})
+			cfg := r.config(Config{
+				Session: session, Shards: 1 + rng.IntN(4), MaxRows: 1 + rng.IntN(40),
+				Retry: retry.Config{Rand: func() float64 { return 0.5 }},
+			})
 			f := New(cfg)
 			history := map[int64][]int64{}
 			n := int64(0)

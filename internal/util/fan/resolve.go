@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/pkg/errors"
+
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -29,12 +31,12 @@ func (f *Fan) resolveIfDue() {
 	f.blocked = nil
 	f.drained = true
 	f.workers++
-	go f.resolve(items, f.ctx, f.waits)
+	go f.resolve(f.ctx, f.waits, items)
 }
 
 // resolve applies what is left after a drain.
-func (f *Fan) resolve(items []item, ctx, waits context.Context) {
-	w := f.worker(nil, ctx, waits)
+func (f *Fan) resolve(ctx, waits context.Context, items []item) {
+	w := f.worker(ctx, waits, nil)
 	var err error
 	for len(items) > 0 && err == nil {
 		items, err = w.round(items)
@@ -60,7 +62,7 @@ func (f *Fan) resolve(items []item, ctx, waits context.Context) {
 // move either, is rejected.
 func (w *worker) round(items []item) ([]item, error) {
 	err := w.try(items, false)
-	if err == nil || err == errStopped {
+	if err == nil || errors.Is(err, errStopped) {
 		return nil, err
 	}
 	left, err := w.byShard(items)
@@ -86,9 +88,9 @@ func (w *worker) byShard(items []item) (left []item, err error) {
 		if len(group) == 0 {
 			continue
 		}
-		switch err := w.try(group, true); err {
-		case nil:
-		case errStopped:
+		switch err := w.try(group, true); {
+		case err == nil:
+		case errors.Is(err, errStopped):
 			return nil, err
 		default:
 			left = append(left, group...)
@@ -110,9 +112,9 @@ func (w *worker) oneByOne(items []item) (left []item, failed map[uint64]error, e
 			left = append(left, items[i])
 			continue
 		}
-		switch err := w.try(items[i:i+1], false); err {
-		case nil:
-		case errStopped:
+		switch err := w.try(items[i:i+1], false); {
+		case err == nil:
+		case errors.Is(err, errStopped):
 			return nil, nil, err
 		default:
 			behind[key] = true

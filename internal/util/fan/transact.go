@@ -82,7 +82,7 @@ func (w *worker) setAside(items []item, r Rejected, letter logical.DeadLetter) e
 	w.forced = &forced{letter, r}
 	err := w.try(items, false)
 	w.forced = nil
-	if err != nil && err != errStopped { // there is no place for the letter
+	if err != nil && !errors.Is(err, errStopped) { // there is no place for the letter
 		w.fan.fail(err)
 		err = errStopped
 	}

@@ -3,6 +3,8 @@ package fan
 import (
 	"context"
 
+	"github.com/pkg/errors"
+
 	"github.com/tailrace-cdc/tailrace/internal/util/retry"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -19,7 +21,7 @@ type worker struct {
 }
 
 // worker returns a worker for a shard, or for what is left after a drain if s is nil.
-func (f *Fan) worker(s *shard, ctx, waits context.Context) *worker {
+func (f *Fan) worker(ctx, waits context.Context, s *shard) *worker {
 	w := &worker{workspace: f.spaces.Get().(*workspace), fan: f, shard: -1, ctx: ctx, waits: waits}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -35,8 +37,8 @@ func (f *Fan) worker(s *shard, ctx, waits context.Context) *worker {
 }
 
 // work applies what is queued for a shard until nothing is left.
-func (f *Fan) work(s *shard, ctx, waits context.Context) {
-	w := f.worker(s, ctx, waits)
+func (f *Fan) work(ctx, waits context.Context, s *shard) {
+	w := f.worker(ctx, waits, s)
 	for f.next(s, w) {
 		left, err := w.land(w.items)
 		if err != nil {
@@ -205,7 +207,7 @@ func (w *worker) reject(one []item, err error) (bool, error) {
 }
 
 func (w *worker) rejected(it *item, err error) Rejected {
-	if err == errJoins {
+	if errors.Is(err, errJoins) {
 		err = nil
 	}
 	w.fan.mu.Lock()
