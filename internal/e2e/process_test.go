@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,11 +94,21 @@ func begin(t *testing.T, dir string, env []string, args ...string) *process {
 		t.Fatal(err)
 	}
 	p.cmd.Stdout = writer{p}
-	if err := p.cmd.Start(); err != nil {
+	dieWithParent(p.cmd)
+	listening, started := make(chan string, 1), make(chan error)
+	go func() {
+		// The death of the thread that started it, not of the process, is what a child notices.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.follow(stderr, listening)
+		}
+	}()
+	if err := <-started; err != nil {
 		t.Fatal(err)
 	}
-	listening := make(chan string, 1)
-	go p.follow(stderr, listening)
 	t.Cleanup(p.kill)
 	select {
 	case address := <-listening:
