@@ -167,7 +167,7 @@ func until(t *testing.T, done func() bool) {
 	}
 }
 
-func portOf(t *testing.T, target *Target) int {
+func portOf(t testing.TB, target *Target) int {
 	t.Helper()
 	cfg, err := pgx.ParseConfig(target.cfg.DSN)
 	if err != nil {
@@ -176,7 +176,7 @@ func portOf(t *testing.T, target *Target) int {
 	return int(cfg.Port)
 }
 
-func viaPort(t *testing.T, dsn string, port int) string {
+func viaPort(t testing.TB, dsn string, port int) string {
 	t.Helper()
 	cfg, err := pgx.ParseConfig(dsn)
 	if err != nil {

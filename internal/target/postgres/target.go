@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/pkg/errors"
@@ -73,6 +74,7 @@ func (t *Target) Traits() logical.Traits {
 // Close waits for the transactions that are open and closes the connections. Sessions that were not
 // released lose their leases, which then run out.
 func (t *Target) Close() error {
+	var err error
 	t.once.Do(func() {
 		close(t.closed)
 		t.mu.Lock()
@@ -82,11 +84,23 @@ func (t *Target) Close() error {
 			s.Stop()
 			s.Lose()
 		}
-		t.data.Close()
-		t.control.Close()
+		done := make(chan struct{})
+		go func() {
+			t.data.Close()
+			t.control.Close()
+			close(done)
+		}()
+		select {
+		case <-done:
+		case <-time.After(closePatience):
+			err = errors.New("postgres: the target is closed, and a transaction is still open")
+		}
 	})
-	return nil
+	return err
 }
+
+// closePatience is how long Close waits for transactions, whose owners have to end them.
+const closePatience = 10 * time.Second
 
 func (t *Target) open() error {
 	select {

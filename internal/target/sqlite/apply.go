@@ -139,6 +139,9 @@ func (p *plan) argument(a *arg, m *logical.Mutation, scratch *[]byte) cell {
 	if c.fill && v.IsAbsent() {
 		return textCell("")
 	}
+	if c.key && v.IsNull() {
+		return refused("NULL cannot be a key in SQLite: it is equal to nothing")
+	}
 	return toCell(c.class, v, scratch)
 }
 

@@ -64,11 +64,18 @@ func (t *Target) Close() error {
 			s.Stop()
 			s.Lose()
 		}
-		w := <-t.slot
-		err = w.close()
+		select {
+		case w := <-t.slot:
+			err = w.close()
+		case <-time.After(closePatience):
+			err = errors.New("sqlite: the target is closed, and a transaction is still open")
+		}
 	})
 	return err
 }
+
+// closePatience is how long Close waits for the transaction, whose owner has to end it.
+const closePatience = 10 * time.Second
 
 // held lists the sessions that have not been released.
 func (t *Target) held() []*session {
