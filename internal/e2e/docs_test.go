@@ -1,0 +1,50 @@
+package e2e
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestEveryMetricIsDocumented compares what a server shows with docs/metrics.md.
+func TestEveryMetricIsDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(text)
+	p := launch(t, t.TempDir())
+	p.write("m v=1 1")
+	awaitCount(t, openTarget(t, p.dir), "SELECT count(*) FROM m", 1)
+	resp, err := http.Get(p.url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	shown, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE ((?:logical|replications|tailrace)_\w+) (\w+)$`).FindAllStringSubmatch(string(shown), -1) {
+		found++
+		row := regexp.MustCompile("(?m)^\\| `" + m[1] + "(\\{\\w+\\})?` \\| " + m[2] + " \\|")
+		if !row.MatchString(doc) {
+			t.Errorf("docs/metrics.md does not have the %s %s", m[2], m[1])
+		}
+	}
+	if found < 10 {
+		t.Errorf("only %d metrics are shown:\n%s", found, shown)
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)").FindAllStringSubmatch(doc, -1) {
+		// Those that count by class exist from their first event on.
+		if !strings.Contains(string(shown), m[1]) && !strings.Contains(m[1], "_failure_") &&
+			!strings.Contains(m[1], "rejected") && !strings.Contains(m[1], "switches") && !strings.Contains(m[1], "lost") {
+			t.Errorf("docs/metrics.md has %s, which the server does not show", m[1])
+		}
+	}
+}
