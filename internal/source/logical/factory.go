@@ -9,6 +9,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/source/logical/mode"
+	"github.com/tailrace-cdc/tailrace/internal/util/budget"
 	"github.com/tailrace-cdc/tailrace/internal/util/retry"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -101,7 +102,7 @@ func (f *Factory) build(spec Spec) *Loop {
 	l := &Loop{
 		name: spec.Name, identity: spec.Identity, holder: f.config.Holder,
 		dialect: spec.Dialect, target: spec.Target, config: config,
-		budget: NewBudget(config.BytesInFlight * 3 / 4), log: f.config.Log.With("loop", spec.Name),
+		budget: budget.New(config.BytesInFlight * 3 / 4), log: f.config.Log.With("loop", spec.Name),
 		cancel: cancel, stopped: stopped,
 		control: mode.NewController(mode.Policy{
 			Window: config.BackfillWindow, MinDwell: config.MinDwell, Immediate: config.Immediate,

@@ -9,6 +9,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/source/logical/mode"
+	"github.com/tailrace-cdc/tailrace/internal/util/budget"
 	"github.com/tailrace-cdc/tailrace/internal/util/retry"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -21,7 +22,7 @@ type Loop struct {
 	dialect  logical.Dialect
 	target   logical.Target
 	config   logical.Config
-	budget   *Budget
+	budget   *budget.Budget
 	log      *slog.Logger
 	metrics  *loopMetrics
 	// control is used by one run at a time, under its switcher's lock.

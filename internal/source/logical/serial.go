@@ -62,7 +62,7 @@ func (s *serial) OnBegin(_ context.Context, stamp logical.Stamp) error {
 func (s *serial) OnData(ctx context.Context, muts []logical.Mutation) error {
 	for len(muts) > 0 {
 		n, bytes := s.portion(muts)
-		if s.cur.bytes > 0 && s.cur.bytes+bytes > s.w.budget.size/2 {
+		if s.cur.bytes > 0 && s.cur.bytes+bytes > s.w.budget.Size()/2 {
 			s.handOver(&segment{stamp: s.cur.stamp})
 		}
 		if err := s.w.budget.Acquire(ctx, bytes); err != nil {
@@ -80,7 +80,7 @@ func (s *serial) OnData(ctx context.Context, muts []logical.Mutation) error {
 func (s *serial) portion(muts []logical.Mutation) (n int, bytes int64) {
 	for ; n < len(muts); n++ {
 		size := int64(muts[n].Size())
-		if n > 0 && bytes+size > s.w.budget.size/4 {
+		if n > 0 && bytes+size > s.w.budget.Size()/4 {
 			break
 		}
 		bytes += size
@@ -240,7 +240,7 @@ func (s *serial) joined() int {
 	n, rows, bytes := 0, 0, int64(0)
 	for _, seg := range s.queue {
 		rows, bytes = rows+len(seg.muts), bytes+seg.bytes
-		if !seg.whole() || n > 0 && (rows > maxJoinedRows || bytes > s.w.budget.size/2) {
+		if !seg.whole() || n > 0 && (rows > maxJoinedRows || bytes > s.w.budget.Size()/2) {
 			break
 		}
 		n++

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/tailrace-cdc/tailrace/internal/util/budget"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -19,7 +20,7 @@ type writer struct {
 	loop    *Loop
 	session logical.Session
 	traits  logical.Traits
-	budget  *Budget
+	budget  *budget.Budget
 	config  logical.Config
 
 	// prepared holds the relations that the session has been told of. Only the goroutine that

@@ -55,8 +55,12 @@ func goldenSQL(t *testing.T, crdb bool) string {
 		say(statement.what, statement.sql)
 	}
 	tab := &table{name: tableName{"public", "cpu"}, quoted: `"public"."cpu"`, copyable: !crdb, columns: []column{
-		{name: "time", wire: wireTimestamptz, notNull: true}, {name: "series", wire: wireUUID, notNull: true}, {name: "nanos", wire: wireInt2, notNull: true},
-		{name: "host", wire: wireText}, {name: "usage", wire: wireFloat8}, {name: "mood", wire: wireCast, castName: `public."Mood"`},
+		{name: "time", wire: wireTimestamptz, notNull: true},
+		{name: "series", wire: wireUUID, notNull: true},
+		{name: "nanos", wire: wireInt2, notNull: true},
+		{name: "host", wire: wireText},
+		{name: "usage", wire: wireFloat8},
+		{name: "mood", wire: wireCast, castName: `public."Mood"`},
 	}, uniques: [][]int{{0, 1, 2}}}
 	rel := logicaltest.Points("cpu", []string{"host"}, logicaltest.Field("usage", logical.KindFloat64), logicaltest.Field("mood", logical.KindText))
 	p := newPlan(rel, tab)

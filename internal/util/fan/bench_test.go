@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/tailrace-cdc/tailrace/internal/util/budget"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -49,7 +50,7 @@ func benchmarkFan(b *testing.B, shards, keys, perTx, perCall int) {
 	for i := range in {
 		in[i] = mut(logical.OpPatch, points, int64(i%keys), i, i)
 	}
-	f := New(Config{Session: void{}, Shards: shards, Budget: NewBudget(10 << 20)})
+	f := New(Config{Session: void{}, Shards: shards, Budget: budget.New(10 << 20)})
 	ctx := context.Background()
 	stamps := 0
 	b.ReportAllocs()

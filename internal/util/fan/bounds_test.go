@@ -10,12 +10,13 @@ import (
 	"unsafe"
 
 	"github.com/tailrace-cdc/tailrace/internal/target/memory"
+	"github.com/tailrace-cdc/tailrace/internal/util/budget"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
 // A watched is a budget that remembers the most that was taken.
 type watched struct {
-	*Bytes
+	*budget.Budget
 	mu   sync.Mutex
 	peak int64
 }
@@ -26,11 +27,11 @@ func (w *watched) note() {
 	w.peak = max(w.peak, w.Used())
 }
 
-func (w *watched) TryAcquire(n int64) bool { defer w.note(); return w.Bytes.TryAcquire(n) }
+func (w *watched) TryAcquire(n int64) bool { defer w.note(); return w.Budget.TryAcquire(n) }
 
 func (w *watched) Acquire(ctx context.Context, n int64) error {
 	defer w.note()
-	return w.Bytes.Acquire(ctx, n)
+	return w.Budget.Acquire(ctx, n)
 }
 
 func big(id int64, size int) logical.Mutation {
@@ -45,7 +46,7 @@ func TestBoundedByTheBudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 64 << 10
-		budget := &watched{Bytes: NewBudget(limit)}
+		budget := &watched{Budget: budget.New(limit)}
 		target := memory.Open(memory.Config{Hook: func(_ string, at memory.Site, n uint64) memory.Fault {
 			if at == memory.SiteApply && n%7 == 0 {
 				return memory.Fault{Stall: time.Second}
@@ -78,7 +79,7 @@ func TestBoundedCountsTheBookkeeping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 256 << 10
 		target := memory.Open(memory.Config{Hook: hookOn(memory.SiteApply, memory.Fault{Stall: time.Hour})})
-		f := fanOn(t, target, Config{Shards: 1, Budget: NewBudget(limit)})
+		f := fanOn(t, target, Config{Shards: 1, Budget: budget.New(limit)})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		n := 0
@@ -104,7 +105,7 @@ func TestBoundedWaitIsNotForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		target := memory.Open(memory.Config{Hook: hookOn(memory.SiteApply,
 			memory.Fault{Stall: time.Minute, Err: classed(logical.ClassFenced)})})
-		f := fanOn(t, target, Config{Shards: 1, Budget: NewBudget(64 << 10)})
+		f := fanOn(t, target, Config{Shards: 1, Budget: budget.New(64 << 10)})
 		must(t, f.Begin(t.Context(), num(1)))
 		var err error
 		for err == nil {
@@ -119,7 +120,7 @@ func TestBoundedWaitIsNotForEver(t *testing.T) {
 func TestBudgetIsServedInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := NewBudget(10)
+		b := budget.New(10)
 		must(t, b.Acquire(t.Context(), 8))
 		order := make(chan int64, 3)
 		for _, n := range []int64{20, 3, 2} { // more than there is, and two that would fit

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tailrace-cdc/tailrace/internal/target/memory"
+	"github.com/tailrace-cdc/tailrace/internal/util/budget"
 	"github.com/tailrace-cdc/tailrace/internal/util/retry"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -125,7 +126,7 @@ func moveUniqueValues(t *testing.T, seed uint64) bool {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	target := memory.Open(memory.Config{Unique: uniqueMail.Unique, Hook: memory.Chaos(seed, 0.02, time.Second)})
 	f := New(Config{
-		Session: takeSession(t, target), Shards: 1 + rng.IntN(8), Budget: NewBudget(64 << 10), ConstraintTries: 1 + rng.IntN(4),
+		Session: takeSession(t, target), Shards: 1 + rng.IntN(8), Budget: budget.New(64 << 10), ConstraintTries: 1 + rng.IntN(4),
 		Retry: retry.Config{Rand: func() float64 { return 0.5 }},
 	})
 	owner := map[int]int64{}   // of each value

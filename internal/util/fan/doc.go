@@ -1,7 +1,7 @@
 // Package fan applies mutations to a target over several transactions at once, and keeps their order
 // per key.
 //
-//	f := fan.New(fan.Config{Session: session, Shards: 8, Budget: fan.NewBudget(10 << 20)})
+//	f := fan.New(fan.Config{Session: session, Shards: 8, Budget: budget.New(10 << 20)})
 //	err := f.Begin(ctx, stamp)   // a source transaction opens
 //	err = f.Data(ctx, muts)      // some of its mutations, in source order
 //	err = f.Commit()             // that was all of it

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tailrace-cdc/tailrace/internal/target/memory"
+	"github.com/tailrace-cdc/tailrace/internal/util/budget"
 	"github.com/tailrace-cdc/tailrace/internal/util/retry"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -136,7 +137,7 @@ func TestFencedAbort(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		unknown := memory.Fault{Err: classed(logical.ClassUnknownCommit), Late: time.Minute}
-		budget := NewBudget(1 << 20)
+		budget := budget.New(1 << 20)
 		target := memory.Open(memory.Config{Hook: hookOn(memory.SiteCommit, memory.Fault{}, unknown)})
 		f := fanOn(t, target, Config{Shards: 1, Budget: budget})
 		send(t, f, 1, set(1, 1))
@@ -197,7 +198,7 @@ func TestDrainOnCloseLetsBatchesInFlightLand(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		target := memory.Open(memory.Config{Hook: hookOn(memory.SiteApply, memory.Fault{Stall: 5 * time.Second})})
-		budget := NewBudget(1 << 20)
+		budget := budget.New(1 << 20)
 		f := fanOn(t, target, Config{Shards: 1, Budget: budget})
 		send(t, f, 1, set(1, 1))
 		synctest.Wait()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tailrace-cdc/tailrace/internal/target/memory"
+	"github.com/tailrace-cdc/tailrace/internal/util/budget"
 	"github.com/tailrace-cdc/tailrace/internal/util/retry"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -33,7 +34,7 @@ type sim struct {
 
 	session logical.Session
 	fan     *Fan
-	budget  *Bytes
+	budget  *budget.Budget
 	limit   int64
 	cfg     Config
 
@@ -371,7 +372,7 @@ func (s *sim) restart() error {
 	if err != nil {
 		return err
 	}
-	s.budget = NewBudget(s.limit)
+	s.budget = budget.New(s.limit)
 	cfg := s.cfg
 	cfg.Session, cfg.Budget, cfg.Skip = gated{s.session, s.gate}, s.budget, skip
 	if point > 0 {

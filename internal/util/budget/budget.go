@@ -1,4 +1,5 @@
-package logical
+// Package budget bounds the bytes that are in flight, in one place for all who hold them.
+package budget
 
 import (
 	"container/list"
@@ -24,8 +25,8 @@ type waiter struct {
 	ready chan struct{}
 }
 
-// NewBudget returns a budget of size bytes.
-func NewBudget(size int64) *Budget { return &Budget{size: size} }
+// New returns a budget of size bytes.
+func New(size int64) *Budget { return &Budget{size: size} }
 
 // TryAcquire takes n bytes if that is possible without waiting.
 func (b *Budget) TryAcquire(n int64) bool {
@@ -66,15 +67,26 @@ func (b *Budget) Acquire(ctx context.Context, n int64) error {
 	return context.Cause(ctx)
 }
 
-// Release gives n bytes back.
+// Release gives n bytes back. To give back more than was taken is a fault of the caller, and panics.
 func (b *Budget) Release(n int64) {
 	if n == 0 {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.used -= n
+	if b.used -= n; b.used < 0 {
+		panic("budget: more bytes released than acquired")
+	}
 	b.serve()
+}
+
+// Size returns the bytes that the budget has in all.
+func (b *Budget) Size() int64 { return b.size }
+
+// Used returns the bytes that are taken.
+func (b *Budget) Used() int64 {
+	used, _, _ := b.Usage()
+	return used
 }
 
 // Usage returns the bytes in flight, the most that there ever were, and how many requests had to

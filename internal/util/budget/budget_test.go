@@ -1,4 +1,4 @@
-package logical
+package budget
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 func TestBoundedBudgetIsNeverExceeded(t *testing.T) {
 	t.Parallel()
 	const size = 1000
-	b := NewBudget(size)
+	b := New(size)
 	var inFlight atomic.Int64
 	var all sync.WaitGroup
 	for worker := range 8 {
@@ -41,7 +41,7 @@ func TestBoundedBudgetIsNeverExceeded(t *testing.T) {
 func TestRequestLargerThanTheBudgetPassesAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := NewBudget(10)
+		b := New(10)
 		if !b.TryAcquire(3) {
 			t.Fatal("an empty budget refuses")
 		}
@@ -65,7 +65,7 @@ func TestRequestLargerThanTheBudgetPassesAlone(t *testing.T) {
 func TestWaiterThatGivesUpLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := NewBudget(10)
+		b := New(10)
 		b.TryAcquire(10)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
