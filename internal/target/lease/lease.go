@@ -33,6 +33,7 @@ type Config struct {
 // may be called concurrently.
 type Keeper struct {
 	cfg    Config
+	ctx    context.Context // of the goroutine that renews
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the goroutine has ended
 
@@ -43,13 +44,14 @@ type Keeper struct {
 	renewed time.Time
 }
 
-// Keep starts to renew a lease a third of its life after it was written.
-func Keep(cfg Config) *Keeper {
+// New returns the keeper of a lease, which Start sets to work: Renew may use the keeper.
+func New(cfg Config) *Keeper {
 	ctx, cancel := context.WithCancel(context.Background())
-	k := &Keeper{cfg: cfg, cancel: cancel, done: make(chan struct{}), lost: make(chan struct{}), renewed: cfg.Written}
-	go k.run(ctx)
-	return k
+	return &Keeper{cfg: cfg, ctx: ctx, cancel: cancel, done: make(chan struct{}), lost: make(chan struct{}), renewed: cfg.Written}
 }
+
+// Start begins to renew the lease, a third of its life after it was written. It is called once.
+func (k *Keeper) Start() { go k.run(k.ctx) }
 
 // Lost is closed when the lease is no longer held, and when it was stopped and lost on purpose.
 func (k *Keeper) Lost() <-chan struct{} { return k.lost }
@@ -67,7 +69,8 @@ func (k *Keeper) Held() bool {
 	}
 }
 
-// Stop ends the renewing and waits for it. It does not lose the lease, and may be called again.
+// Stop ends the renewing, which was started, and waits for it. It does not lose the lease, and may be
+// called again.
 func (k *Keeper) Stop() {
 	k.cancel()
 	<-k.done

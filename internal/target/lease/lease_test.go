@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,18 +13,19 @@ import (
 )
 
 func keep(renew func(context.Context) error) *Keeper {
-	return Keep(Config{Loop: "l", TTL: 30 * time.Second, Written: time.Now(), Renew: renew, Logger: slog.New(slog.DiscardHandler)})
+	k := New(Config{Loop: "l", TTL: 30 * time.Second, Written: time.Now(), Renew: renew, Logger: slog.New(slog.DiscardHandler)})
+	k.Start()
+	return k
 }
 
 func TestLeaseIsRenewedThriceInItsLife(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		n := 0
-		k := keep(func(context.Context) error { n++; return nil })
+		var n atomic.Int64
+		k := keep(func(context.Context) error { n.Add(1); return nil })
 		time.Sleep(65 * time.Second) // of the test's own time
-		synctest.Wait()
-		if !k.Held() || n != 6 {
-			t.Errorf("held %v after %d renewals in 65 s", k.Held(), n)
+		if !k.Held() || n.Load() != 6 {
+			t.Errorf("held %v after %d renewals in 65 s", k.Held(), n.Load())
 		}
 		k.Stop()
 		k.Stop()

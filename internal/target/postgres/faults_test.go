@@ -384,7 +384,7 @@ func TestKilledServerLosesAndRepeatsNothing(t *testing.T) {
 	server := testenv.StartPostgres(t, testenv.PostgresOptions{})
 	target := open(t, Config{DSN: server.DSN("postgres")})
 	kills := logicaltest.Count(2, 30)
-	exactlyOnce(t, target, logicaltest.Count(600, 15_000), func(ctx context.Context, r *rand.Rand) error {
+	exactlyOnce(t, target, logicaltest.Count(400, 15_000), func(ctx context.Context, r *rand.Rand) error {
 		for range kills {
 			timer := time.NewTimer(time.Duration(50+r.IntN(400)) * time.Millisecond)
 			select {
@@ -407,7 +407,7 @@ func TestCutConnectionsLoseAndRepeatNothing(t *testing.T) {
 	direct := open(t, Config{})
 	link := testenv.NewLink(t, portOf(t, direct))
 	target := open(t, Config{DSN: viaPort(t, direct.cfg.DSN, link.Port())})
-	exactlyOnce(t, target, logicaltest.Count(60, 5000), func(ctx context.Context, r *rand.Rand) error {
+	exactlyOnce(t, target, logicaltest.Count(40, 5000), func(ctx context.Context, r *rand.Rand) error {
 		for ctx.Err() == nil {
 			timer := time.NewTimer(time.Duration(1+r.IntN(60)) * time.Millisecond)
 			select {
@@ -520,7 +520,7 @@ func TestCancelledCommitIsSettledByTheMemo(t *testing.T) {
 	if err := logicaltest.Apply(t.Context(), s, mut(1)); err != nil {
 		t.Fatal(err)
 	}
-	for i := range int64(logicaltest.Count(30, 1000)) {
+	for i := range int64(logicaltest.Count(12, 1000)) {
 		ctx, cancel := context.WithCancel(t.Context())
 		tx, err := s.Begin(ctx)
 		if err != nil {

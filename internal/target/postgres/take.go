@@ -103,7 +103,8 @@ func (t *Target) epochKey(loop string) int64 { return lockKey("epoch", t.cfg.Sta
 func (t *Target) register(claim logical.Claim, epoch int64, written time.Time) *session {
 	s := &session{t: t, claim: claim}
 	s.epoch.Store(epoch)
-	s.Keeper = lease.Keep(lease.Config{Loop: claim.Loop, TTL: claim.TTL, Renew: s.renew, Written: written, Logger: t.cfg.Logger})
+	s.Keeper = lease.New(lease.Config{Loop: claim.Loop, TTL: claim.TTL, Renew: s.renew, Written: written, Logger: t.cfg.Logger})
+	s.Start()
 	t.mu.Lock()
 	old := t.sessions[claim.Loop]
 	t.sessions[claim.Loop] = s

@@ -85,9 +85,11 @@ func TestDamagedFile(t *testing.T) {
 	t.Parallel()
 	target := open(t, Config{})
 	s := take(t, target, "loop", "me")
+	var muts []logical.Mutation
 	for i := range int64(2000) {
-		apply(t, s, onePoint(i, i))
+		muts = append(muts, onePoint(i, i))
 	}
+	apply(t, s, muts...)
 	if err := target.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,8 @@ func (w *writer) leaseRow(loop string, row *leaseRow) (found bool, err error) {
 
 // register starts to keep the lease of a new session, and ends the one that it takes over from.
 func (t *Target) register(s *session, written time.Time) {
-	s.Keeper = lease.Keep(lease.Config{Loop: s.claim.Loop, TTL: s.claim.TTL, Renew: s.renew, Written: written, Logger: t.cfg.Logger})
+	s.Keeper = lease.New(lease.Config{Loop: s.claim.Loop, TTL: s.claim.TTL, Renew: s.renew, Written: written, Logger: t.cfg.Logger})
+	s.Start()
 	t.mu.Lock()
 	old := t.sessions[s.claim.Loop]
 	t.sessions[s.claim.Loop] = s
