@@ -200,7 +200,7 @@ func (p *Postgres) start() error {
 	var err error
 	for try := range 8 {
 		// Processes of a server that was killed may take a moment to notice.
-		time.Sleep(time.Duration(try) * 100 * time.Millisecond)
+		<-time.After(time.Duration(try) * 100 * time.Millisecond)
 		if !fixed {
 			if p.port, err = freePort(); err != nil {
 				return err
