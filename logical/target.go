@@ -80,8 +80,8 @@ type Tx interface {
 	// An error of [ClassReject] means that the target will never accept at least one of them; which
 	// ones, [RejectedOf] says where the target knows.
 	//
-	// Apply without mutations changes nothing; it keeps a transaction alive that waits for its
-	// source, and shows early whether it has died.
+	// Apply without mutations sends what is held back (see Commit), so that its errors are returned
+	// now. It keeps a transaction alive that waits for its source, and shows whether it has died.
 	Apply(ctx context.Context, muts []Mutation) error
 
 	// SetMemo stores the loop's memo as part of the transaction (PREFIX, ATOMIC).

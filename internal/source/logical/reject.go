@@ -161,7 +161,10 @@ func (w *writer) attempt(ctx context.Context, muts []logical.Mutation) error {
 		return err
 	}
 	defer w.rollback(tx)
-	return w.timed(ctx, func(ctx context.Context) error { return tx.Apply(ctx, muts) })
+	if err := w.timed(ctx, func(ctx context.Context) error { return tx.Apply(ctx, muts) }); err != nil {
+		return err
+	}
+	return w.flush(ctx, tx)
 }
 
 // letters makes the dead letters of the bad mutations, or none where they are discarded.

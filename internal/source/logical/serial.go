@@ -265,7 +265,11 @@ func (s *serial) stream(seg *segment) error {
 	rows := 0
 	for {
 		part := bad.part(rows, len(seg.muts))
-		if err := s.w.applyTo(s.ctx, tx, seg.muts, seg.stamp, &part); err != nil {
+		err := s.w.applyTo(s.ctx, tx, seg.muts, seg.stamp, &part)
+		if err == nil {
+			err = s.w.flush(s.ctx, tx)
+		}
+		if err != nil {
 			s.w.rollback(tx)
 			return s.w.rejectPart(s.ctx, seg, rows, &part, bad, err)
 		}

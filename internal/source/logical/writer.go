@@ -122,6 +122,11 @@ func (w *writer) applyTo(ctx context.Context, tx logical.Tx, muts []logical.Muta
 	return nil
 }
 
+// flush has the transaction send what it holds back, so that every rejection is told now.
+func (w *writer) flush(ctx context.Context, tx logical.Tx) error {
+	return w.timed(ctx, func(ctx context.Context) error { return tx.Apply(ctx, nil) })
+}
+
 // prepare tells the session of relations that it has not been told of.
 func (w *writer) prepare(ctx context.Context, muts []logical.Mutation) error {
 	var fresh []*logical.Relation

@@ -40,7 +40,7 @@ func (x *tx) Apply(ctx context.Context, muts []logical.Mutation) error {
 	defer func() { x.inside = false }()
 	return x.do(ctx, func() error {
 		if len(muts) == 0 {
-			if x.begun {
+			if x.begun || x.w.size() > 0 {
 				x.w.add(statement{sql: "SELECT 1", what: "keep alive"})
 				return x.flush(ctx)
 			}
