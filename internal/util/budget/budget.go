@@ -28,11 +28,12 @@ type waiter struct {
 // New returns a budget of size bytes.
 func New(size int64) *Budget { return &Budget{size: size} }
 
-// TryAcquire takes n bytes if that is possible without waiting.
+// TryAcquire takes n bytes if they are free. More than the whole budget never is: only Acquire lets such
+// a request pass.
 func (b *Budget) TryAcquire(n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.waiters.Len() > 0 || !b.fits(n) {
+	if b.waiters.Len() > 0 || b.used+n > b.size {
 		return false
 	}
 	b.take(n)
