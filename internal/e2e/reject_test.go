@@ -21,6 +21,11 @@ func TestNothingSilentWhenTheServerRejects(t *testing.T) {
 			awaitCount(t, db, `SELECT count(*) FROM _tailrace.dead_letters WHERE convert_from(payload, 'UTF8') IN ('weather,city=Bern t=500 2000', 'weather,city=Basel t=600 1000')`, 2)
 			p.write("weather,city=Bern t=7 7000")
 			awaitCount(t, db, `SELECT count(*) FROM weather`, 4)
+
+			// A table that somebody drops is made again.
+			execute(t, db, "DROP TABLE weather")
+			p.write("weather,city=Bern t=8 8000")
+			awaitCount(t, db, `SELECT count(*) FROM weather`, 1)
 		})
 	}
 }

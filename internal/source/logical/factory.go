@@ -110,7 +110,7 @@ func (f *Factory) build(spec Spec) *Loop {
 		done: make(chan struct{}), changed: make(chan struct{}),
 		waiting: map[*retry.Retry]struct{}{},
 		oldest:  nothingInFlight,
-		status:  Status{State: StateStarting}, bad: map[string]*badMutations{},
+		status:  Status{State: StateStarting}, bad: map[string]badMutations{},
 	}
 	l.metrics = f.config.Metrics.of(l)
 	go func() {

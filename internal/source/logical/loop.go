@@ -41,7 +41,7 @@ type Loop struct {
 	// oldest returns the stamp of the oldest transaction that was read and has not landed.
 	oldest  func() (logical.Stamp, bool)
 	waiting map[*retry.Retry]struct{}
-	bad     map[string]*badMutations // of streamed transactions, by stored stamp
+	bad     map[string]badMutations // of streamed transactions, by stored stamp
 	errLog  repeatedError
 }
 
@@ -238,17 +238,17 @@ func (l *Loop) staleness() mode.Staleness {
 }
 
 // badOf returns the mutations of a streamed transaction that are known to be rejected.
-func (l *Loop) badOf(stamp logical.Stamp) *badMutations {
+func (l *Loop) badOf(stamp logical.Stamp) badMutations {
 	key, err := encodeStamp(stamp)
-	if bad := l.bad[string(key)]; err == nil && bad != nil {
-		return bad
+	if err != nil {
+		return nil
 	}
-	return new(badMutations)
+	return l.bad[string(key)]
 }
 
 // rememberBad keeps what badOf returns. There is one streamed transaction at a time, and both are
 // called by the goroutine that applies it.
-func (l *Loop) rememberBad(stamp logical.Stamp, bad *badMutations) {
+func (l *Loop) rememberBad(stamp logical.Stamp, bad badMutations) {
 	if key, err := encodeStamp(stamp); err == nil {
 		l.bad[string(key)] = bad
 	}

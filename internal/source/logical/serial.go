@@ -264,14 +264,13 @@ func (s *serial) stream(seg *segment) error {
 	bad := s.w.loop.badOf(seg.stamp)
 	rows := 0
 	for {
-		part := bad.part(rows, len(seg.muts))
-		err := s.w.applyTo(s.ctx, tx, seg.muts, seg.stamp, &part)
+		err := s.w.applyTo(s.ctx, tx, seg.muts, bad.part(rows, len(seg.muts)))
 		if err == nil {
 			err = s.w.flush(s.ctx, tx)
 		}
 		if err != nil {
 			s.w.rollback(tx)
-			return s.w.rejectPart(s.ctx, seg, rows, &part, bad, err)
+			return s.w.rejectPart(s.ctx, seg, rows, bad, err)
 		}
 		rows += len(seg.muts)
 		if seg.last {
@@ -283,13 +282,16 @@ func (s *serial) stream(seg *segment) error {
 			return err
 		}
 		seg = batch[0]
+		if err := s.w.prepareInside(s.ctx, tx, seg.muts); err != nil {
+			return err
+		}
 	}
 	if err := s.w.commit(s.ctx, tx, seg.stamp); err != nil {
 		return err
 	}
 	s.w.loop.forgetBad(seg.stamp)
-	s.w.countRejected(bad)
-	s.w.landed(seg.stamp, 1, rows-len(bad.at))
+	s.w.settledBad(bad)
+	s.w.landed(seg.stamp, 1, rows-len(bad))
 	return nil
 }
 

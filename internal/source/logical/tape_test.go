@@ -144,6 +144,11 @@ var accounts = &logical.Relation{Name: "accounts", Columns: []logical.Column{
 	{Name: "id", Kind: logical.KindInt64, Key: true}, {Name: "v", Kind: logical.KindText},
 }}
 
+// audit is another one.
+var audit = &logical.Relation{Name: "audit", Columns: []logical.Column{
+	{Name: "id", Kind: logical.KindInt64, Key: true}, {Name: "v", Kind: logical.KindText},
+}}
+
 // history makes random transactions: many small ones, empty ones, a few large ones, on few keys.
 func history(random *rand.Rand, n int) [][]logical.Mutation {
 	txs := make([][]logical.Mutation, n)
@@ -158,6 +163,9 @@ func history(random *rand.Rand, n int) [][]logical.Mutation {
 			}}
 			if random.IntN(5) == 0 {
 				m.Op = logical.OpDelete
+			}
+			if j > 2 && random.IntN(3) == 0 { // also in the middle of a large transaction
+				m.Relation, m.Values[0] = audit, logical.Int64(100+random.Int64N(10))
 			}
 			txs[i] = append(txs[i], m)
 		}

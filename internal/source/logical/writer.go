@@ -41,12 +41,15 @@ func (w *writer) applyWhole(ctx context.Context, batch []*segment) error {
 	last := batch[len(batch)-1].stamp
 	muts := w.join(batch)
 	defer clear(w.scratch)
+	stamps := stampsOf(batch)
 	var bad badMutations
 	for tries := w.loop.newTries(); ; {
-		err := w.try(ctx, muts, last, &bad)
+		err := w.try(ctx, muts, last, bad)
 		if err == nil {
 			break
 		}
+		// The target may have forgotten what it was told: a table that somebody dropped, a restore.
+		clear(w.prepared)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -54,7 +57,9 @@ func (w *writer) applyWhole(ctx context.Context, batch []*segment) error {
 		case logical.ClassFenced:
 			return err
 		case logical.ClassReject, logical.ClassConstraint:
-			if err = w.reject(ctx, muts, last, &bad, err); err == nil {
+			var grown badMutations
+			if grown, err = w.reject(ctx, muts, stamps, bad, err); err == nil {
+				bad = grown
 				continue
 			}
 		case logical.ClassUnknownCommit, logical.ClassRetry, logical.ClassConflict:
@@ -74,8 +79,8 @@ func (w *writer) applyWhole(ctx context.Context, batch []*segment) error {
 			break
 		}
 	}
-	w.countRejected(&bad)
-	w.landed(last, len(batch), len(muts)-len(bad.at))
+	w.settledBad(bad)
+	w.landed(last, len(batch), len(muts)-len(bad))
 	return nil
 }
 
@@ -94,7 +99,7 @@ func (w *writer) join(batch []*segment) []logical.Mutation {
 
 // try makes one attempt at a target transaction that carries muts without the bad ones, the dead
 // letters of these, and the memo.
-func (w *writer) try(ctx context.Context, muts []logical.Mutation, stamp logical.Stamp, bad *badMutations) error {
+func (w *writer) try(ctx context.Context, muts []logical.Mutation, stamp logical.Stamp, bad badMutations) error {
 	if err := w.prepare(ctx, muts); err != nil {
 		return err
 	}
@@ -103,21 +108,21 @@ func (w *writer) try(ctx context.Context, muts []logical.Mutation, stamp logical
 		return err
 	}
 	defer w.rollback(tx)
-	if err := w.applyTo(ctx, tx, muts, stamp, bad); err != nil {
+	if err := w.applyTo(ctx, tx, muts, bad); err != nil {
 		return err
 	}
 	return w.commit(ctx, tx, stamp)
 }
 
 // applyTo applies muts without the bad ones, and sets these aside.
-func (w *writer) applyTo(ctx context.Context, tx logical.Tx, muts []logical.Mutation, stamp logical.Stamp, bad *badMutations) error {
+func (w *writer) applyTo(ctx context.Context, tx logical.Tx, muts []logical.Mutation, bad badMutations) error {
 	if good := bad.without(muts); len(good) > 0 {
 		if err := w.timed(ctx, func(ctx context.Context) error { return tx.Apply(ctx, good) }); err != nil {
 			return err
 		}
 	}
-	if letters := w.letters(muts, stamp, bad); len(letters) > 0 {
-		return w.timed(ctx, func(ctx context.Context) error { return tx.SetAside(ctx, letters) })
+	if len(bad) > 0 && w.config.OnReject == logical.RejectDeadLetter {
+		return w.timed(ctx, func(ctx context.Context) error { return tx.SetAside(ctx, bad.letters()) })
 	}
 	return nil
 }
@@ -125,6 +130,23 @@ func (w *writer) applyTo(ctx context.Context, tx logical.Tx, muts []logical.Muta
 // flush has the transaction send what it holds back, so that every rejection is told now.
 func (w *writer) flush(ctx context.Context, tx logical.Tx) error {
 	return w.timed(ctx, func(ctx context.Context) error { return tx.Apply(ctx, nil) })
+}
+
+// prepareInside is prepare while a transaction is open. Making a table disturbs nobody; where a column is
+// missing in a table that the transaction has written to, its own lock is in the way. So it is given little
+// time, and then the transaction is given up, the table extended, and the transaction read again.
+func (w *writer) prepareInside(ctx context.Context, tx logical.Tx, muts []logical.Mutation) error {
+	short, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	err := w.prepare(short, muts)
+	if err == nil || ctx.Err() != nil || logical.ClassOf(err) == logical.ClassFenced {
+		return err
+	}
+	w.rollback(tx)
+	if err := w.prepare(ctx, muts); err != nil {
+		return err
+	}
+	return errReadAgain
 }
 
 // prepare tells the session of relations that it has not been told of.
