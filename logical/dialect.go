@@ -75,12 +75,16 @@ type Acknowledger interface {
 }
 
 // A Stalenesser is a Dialect that can tell what is waiting at its source, whether or not it has been
-// read. Without it the loop judges staleness by what it has read and not yet applied.
+// read. Without it the loop judges staleness by what it has read and not yet applied, and while that is
+// nothing, staleness is not known and the mode stays.
 type Stalenesser interface {
 	Dialect
 	// OldestPending returns the commit time of the oldest transaction after the given consistent
 	// point. The time is zero if there is none. The flag is false while the source has not answered.
 	OldestPending(after Stamp) (oldest time.Time, known bool)
+	// Newest returns the position of the newest transaction that the source has now, or the zero stamp
+	// if it has none. The flag is false while the source has not answered.
+	Newest() (stamp Stamp, known bool)
 }
 
 // A Lessor makes sure that only one process runs a loop. A dialect implements it if its source needs

@@ -17,6 +17,9 @@ import (
 // is bounded by the loop's budget and not by the block, and enough to make the call cheap.
 const chunk = 512
 
+// messageBytes is what a block takes beside its payload on its way through the loop.
+const messageBytes = 256
+
 // dialect reads a stream's queue. A write request, which is a group of blocks, is one transaction.
 type dialect struct {
 	queue   *queue.Queue
@@ -85,7 +88,7 @@ func (d *dialect) ReadInto(ctx context.Context, from logical.Stamp, out logical.
 		if err != nil {
 			return err
 		}
-		if err := out.Send(ctx, logical.Message{Body: block, Size: len(block.Payload)}); err != nil {
+		if err := out.Send(ctx, logical.Message{Body: block, Size: len(block.Payload) + messageBytes}); err != nil {
 			return err
 		}
 	}
@@ -132,6 +135,11 @@ func (d *dialect) OldestPending(after logical.Stamp) (time.Time, bool) {
 		return time.Time{}, true
 	}
 	return time.Unix(0, oldest), true
+}
+
+// Newest implements logical.Stalenesser.
+func (d *dialect) Newest() (logical.Stamp, bool) {
+	return Stamp{Queue: d.queue.ID(), Sequence: d.queue.Newest()}, true
 }
 
 // processor decodes the blocks of one run of Process.

@@ -27,9 +27,11 @@ type Loop struct {
 	metrics  *loopMetrics
 	// control is used by one run at a time, under its switcher's lock.
 	control *mode.Controller
-	// uncleanUntil is when the present run began, if a fan was cut short before it: what it may have left
-	// in the target was committed at the source earlier than that. Zero once that has been passed.
-	uncleanUntil time.Time
+	// unclean says that a fan was cut short before the present run, so that the target may be ahead of the
+	// consistent point in places: up to uncleanUntil, where the source ended when the run began, or nil if
+	// it could not tell.
+	unclean      bool
+	uncleanUntil logical.Stamp
 
 	cancel  context.CancelCauseFunc // ends the applying, and all else
 	stopped context.CancelFunc      // asks the loop to drain and end

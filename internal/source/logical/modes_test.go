@@ -63,7 +63,6 @@ func acrossModes(t *testing.T, seed uint64) (switched int) {
 		if restarts <= 0 {
 			break
 		}
-		j.restarted()
 	}
 	j.end()
 	if err := target.Close(); err != nil {
@@ -108,7 +107,6 @@ type modesJudge struct {
 	point    int
 	mode     string
 	switched int
-	again    bool // a restart: what lies after the point may come again
 }
 
 func newModesJudge(t *testing.T, source [][]logical.Mutation) *modesJudge {
@@ -120,8 +118,6 @@ func newModesJudge(t *testing.T, source [][]logical.Mutation) *modesJudge {
 	}
 	return j
 }
-
-func (j *modesJudge) restarted() { j.again = true }
 
 func (j *modesJudge) commit(c memory.Commit) {
 	if c.Memo == nil || len(c.Mutations) > 0 && c.Memo.Mode != "serial" {
@@ -192,7 +188,7 @@ func (j *modesJudge) atomic(muts []logical.Mutation, to int) {
 	}
 }
 
-// end checks that the target equals the source.
+// end checks that the target equals the source, and that the memo says so.
 func (j *modesJudge) end() {
 	if j.point != len(j.source) {
 		j.t.Errorf("CONVERGE: the target is at transaction %d of %d", j.point, len(j.source))

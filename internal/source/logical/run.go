@@ -132,14 +132,14 @@ func (l *Loop) recall(ctx context.Context, w *writer) error {
 	return nil
 }
 
-// judge finds out from the memo whether a fan was cut short. Where stamps know no time, nobody could tell
-// when the traces of that have been passed.
+// judge finds out from the memo whether a fan was cut short, and how far it may have come.
 func (l *Loop) judge(state logical.MemoState) {
-	l.uncleanUntil = time.Time{}
-	if _, timed := l.dialect.ZeroStamp().(logical.TimeStamp); timed && state.Point != nil && state.ConsistentSince.IsZero() {
-		l.uncleanUntil = time.Now()
+	l.unclean = state.Point != nil && state.ConsistentSince.IsZero()
+	l.uncleanUntil = nil
+	if source, ok := l.dialect.(logical.Stalenesser); ok && l.unclean {
+		l.uncleanUntil, _ = source.Newest()
 	}
-	l.control.SetUnclean(!l.uncleanUntil.IsZero())
+	l.control.SetUnclean(l.unclean)
 }
 
 // whileHeld cancels when the lease is lost, until the returned function is called.

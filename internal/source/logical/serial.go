@@ -45,16 +45,24 @@ type segment struct {
 
 func (s *segment) whole() bool { return s.first && s.last }
 
-func newSerial(w *writer) *serial {
+// segmentBytes is what a segment takes beside its mutations, so that empty transactions count too.
+const segmentBytes = 256
+
+// newSerial returns the sink. After a fan it begins with a memo that says that the target is consistent,
+// for readers who ask while the source is silent.
+func newSerial(w *writer, afterFan bool) *serial {
 	s := &serial{w: w, changed: make(chan struct{}), done: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(w.ctx))
-	go s.run()
+	go s.run(afterFan)
 	return s
 }
 
 // OnBegin implements logical.Events.
-func (s *serial) OnBegin(_ context.Context, stamp logical.Stamp) error {
-	s.cur = &segment{stamp: stamp, first: true}
+func (s *serial) OnBegin(ctx context.Context, stamp logical.Stamp) error {
+	if err := s.w.budget.Acquire(ctx, segmentBytes); err != nil {
+		return err
+	}
+	s.cur = &segment{stamp: stamp, bytes: segmentBytes, first: true}
 	return s.failure()
 }
 
@@ -62,7 +70,7 @@ func (s *serial) OnBegin(_ context.Context, stamp logical.Stamp) error {
 func (s *serial) OnData(ctx context.Context, muts []logical.Mutation) error {
 	for len(muts) > 0 {
 		n, bytes := s.portion(muts)
-		if s.cur.bytes > 0 && s.cur.bytes+bytes > s.w.budget.Size()/2 {
+		if len(s.cur.muts) > 0 && s.cur.bytes+bytes > s.w.budget.Size()/2 {
 			s.handOver(&segment{stamp: s.cur.stamp})
 		}
 		if err := s.w.budget.Acquire(ctx, bytes); err != nil {
@@ -157,7 +165,7 @@ func (s *serial) stop(cause error) {
 // release gives the segment's share of the budget back, once.
 func (s *serial) release(seg *segment) {
 	s.w.budget.Release(seg.bytes)
-	seg.bytes = 0
+	seg.bytes, seg.muts = 0, nil
 }
 
 func (s *serial) failure() error {
@@ -172,8 +180,14 @@ func (s *serial) broadcast() {
 }
 
 // run applies what is handed over until the sink is stopped or fails.
-func (s *serial) run() {
+func (s *serial) run(afterFan bool) {
 	defer close(s.done)
+	if afterFan {
+		if err := s.w.declare(s.ctx); err != nil {
+			s.fail(err)
+			return
+		}
+	}
 	for {
 		batch, err := s.next(false)
 		if err == nil {

@@ -43,6 +43,7 @@ const governEvery = 500 * time.Millisecond
 // newSwitcher starts in the mode that the loop was in, or was about to change to.
 func newSwitcher(w *writer) *switcher {
 	s := &switcher{w: w, turn: newTurn()}
+	w.loop.control.Begin()
 	s.enter(w.loop.control.Mode())
 	return s
 }
@@ -51,8 +52,9 @@ func newSwitcher(w *writer) *switcher {
 func (s *switcher) enter(m mode.Mode) {
 	l := s.w.loop
 	now := time.Now()
-	l.control.Settled(now)
+	fromFan := false
 	l.update(func(st *Status) {
+		fromFan = st.Mode.Fan() && st.Point != nil
 		st.Mode = m
 		switch {
 		case m.Fan():
@@ -64,7 +66,7 @@ func (s *switcher) enter(m mode.Mode) {
 	if m.Fan() {
 		s.sink = newFanned(s.w)
 	} else {
-		s.sink = newSerial(s.w)
+		s.sink = newSerial(s.w, fromFan)
 	}
 	l.inFlight(s.sink.oldest)
 	l.metrics.mode(m)
@@ -123,10 +125,13 @@ func (s *switcher) OnRollback(ctx context.Context) error {
 
 // govern changes the mode while the source is silent.
 func (s *switcher) govern(ctx context.Context) error {
-	if s.w.config.BackfillWindow <= 0 {
+	every := governEvery
+	if window := s.w.config.BackfillWindow; window > 0 {
+		every = max(time.Millisecond, min(every, window/4))
+	} else if !s.w.loop.unclean {
 		return nil
 	}
-	tick := time.NewTicker(max(time.Millisecond, min(governEvery, s.w.config.BackfillWindow/4)))
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
@@ -156,8 +161,8 @@ func (s *switcher) steerBetween(ctx context.Context) error {
 func (s *switcher) steer(ctx context.Context) error {
 	l := s.w.loop
 	staleness := l.staleness()
-	if by, known := staleness.Known(); known && !l.uncleanUntil.IsZero() && time.Now().Add(-by).After(l.uncleanUntil) {
-		l.uncleanUntil = time.Time{}
+	if l.unclean && s.passed(staleness) {
+		l.unclean = false
 		l.control.SetUnclean(false)
 	}
 	d := l.control.Observe(time.Now(), staleness)
@@ -173,10 +178,23 @@ func (s *switcher) steer(ctx context.Context) error {
 	}
 	s.sink.stop(errSwitched)
 	s.enter(d.Mode)
+	l.control.Settled(time.Now())
 	l.metrics.switches(d.Reason)
 	by, _ := staleness.Known()
 	l.log.Info("the mode changed", "mode", d.Mode.String(), "reason", string(d.Reason), "staleness", by.Round(time.Millisecond))
 	return nil
+}
+
+// passed reports whether everything has landed that a fan which was cut short may have left in the target.
+func (s *switcher) passed(staleness mode.Staleness) bool {
+	l := s.w.loop
+	if l.uncleanUntil != nil {
+		return l.point().Compare(l.uncleanUntil) >= 0
+	}
+	// The source could not say where its end was: it is passed when nothing waits.
+	_, waits := s.sink.oldest()
+	by, known := staleness.Known()
+	return !waits && (!known || by == 0)
 }
 
 // drain lets what was committed land. The open transaction is given up.

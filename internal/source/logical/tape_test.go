@@ -125,6 +125,18 @@ func (d *tape) OldestPending(after logical.Stamp) (time.Time, bool) {
 	return d.when(n), true
 }
 
+// Newest implements logical.Stalenesser.
+func (d *tape) Newest() (logical.Stamp, bool) {
+	newest := at{}
+	for n := 1; n <= len(d.txs); n++ {
+		if d.when != nil && d.when(n).After(time.Now()) {
+			break
+		}
+		newest.N = n
+	}
+	return newest, true
+}
+
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil

@@ -207,6 +207,34 @@ func (w *writer) rollback(tx logical.Tx) {
 	_ = tx.Rollback(ctx) // what it could not undo is undone by the fence before the next attempt
 }
 
+// declare stores the memo as it is now, and tries until that is done. An attempt whose outcome is not known
+// is fenced, so that it cannot take effect later, over a newer memo.
+func (w *writer) declare(ctx context.Context) error {
+	for tries := w.loop.newTries(); ; {
+		state, err := w.loop.memoState(w.loop.point())
+		if err != nil {
+			return err
+		}
+		err = w.timed(ctx, func(ctx context.Context) error { return w.session.SaveMemo(ctx, state) })
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if logical.ClassOf(err) == logical.ClassFenced {
+			return err
+		}
+		w.loop.failed(err)
+		if err := tries.wait(ctx, err); err != nil {
+			return err
+		}
+		if _, err := w.settle(ctx, w.loop.point()); err != nil {
+			return err
+		}
+	}
+}
+
 // settle finds out whether the last attempt landed after all, and makes sure that it never will if it
 // has not (FENCED). It returns an error when ctx ends or the loop is fenced out.
 func (w *writer) settle(ctx context.Context, stamp logical.Stamp) (landed bool, err error) {

@@ -87,6 +87,10 @@ func (c *Controller) Observe(now time.Time, s Staleness) Decision {
 	return c.decision(now, why, true)
 }
 
+// Begin says that a run begins: a switch that was ordered and not carried out is carried out with it. It
+// does not count as a switch, so that the first known staleness decides at once what the loop starts with.
+func (c *Controller) Begin() { c.settling = false }
+
 // Settled says that the switch which Observe ordered has been carried out at now.
 func (c *Controller) Settled(now time.Time) {
 	c.settling = false
