@@ -88,6 +88,9 @@ func (c Config) Validate() error {
 		{"applyTimeout", c.ApplyTimeout},
 		{"retryDelay", c.RetryDelay},
 		{"standbyTimeout", c.StandbyTimeout},
+		{"minDwell", c.MinDwell},
+		{"retryMax", c.RetryMax},
+		{"leaseTTL", c.LeaseTTL},
 	} {
 		if d.value < 0 {
 			return errors.Errorf("%s: %s is negative; give a duration such as 30s", d.name, d.value)
@@ -98,6 +101,9 @@ func (c Config) Validate() error {
 	}
 	if c.BytesInFlight < 0 || c.BytesInFlight > 0 && c.BytesInFlight < MinBytesInFlight {
 		return errors.Errorf("bytesInFlight: %d is too small; give at least %d", c.BytesInFlight, MinBytesInFlight)
+	}
+	if c.MaxDeadLetterBytes < 0 {
+		return errors.Errorf("maxDeadLetterBytes: %d is negative", c.MaxDeadLetterBytes)
 	}
 	switch c.OnReject {
 	case "", RejectStop, RejectDeadLetter, RejectDiscard:

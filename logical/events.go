@@ -23,9 +23,10 @@ type Events interface {
 	// target. A transaction without data is welcome: it advances the consistent point.
 	OnCommit(ctx context.Context) error
 
-	// OnRollback gives up the transaction that is open, if any, and everything that is not yet in
-	// the target, because the source is going to be read again from the consistent point. It
-	// returns when nothing given up can reach the target any more (FENCED). Process calls it when
-	// it receives a message with Rollback set, after it has forgotten its own partial state.
+	// OnRollback gives up the transaction that is open, if any, because the source is going to be read
+	// again from the consistent point. It waits until what was committed has landed, so that it blocks
+	// while the target is away, and returns when nothing given up can reach the target any more
+	// (FENCED). Process calls it when it receives a message with Rollback set, after it has forgotten
+	// its own partial state.
 	OnRollback(ctx context.Context) error
 }

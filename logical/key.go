@@ -2,6 +2,7 @@ package logical
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/cockroachdb/apd/v3"
 )
@@ -36,6 +37,9 @@ func (v Value) appendTo(dst []byte) []byte {
 		var d apd.Decimal
 		d.Reduce(v.Decimal())
 		return appendString(dst, d.String())
+	case KindFloat64:
+		// 0 and -0 are one key to SQL.
+		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(v.Float64()+0))
 	case KindTime:
 		dst = binary.LittleEndian.AppendUint64(dst, v.num)
 		return binary.LittleEndian.AppendUint32(dst, v.aux)

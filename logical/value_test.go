@@ -87,4 +87,8 @@ func TestKeyEncodingTellsKeysApart(t *testing.T) {
 	if string(a.AppendKey(nil)) != string(b.AppendKey(nil)) {
 		t.Error("1.0 and 1.00 are two keys")
 	}
+	a.Values, b.Values = []Value{Float64(0)}, []Value{Float64(math.Copysign(0, -1))}
+	if string(a.AppendKey(nil)) != string(b.AppendKey(nil)) {
+		t.Error("0 and -0 are two keys")
+	}
 }

@@ -43,7 +43,7 @@ func openSQLite(path string) (*store, error) {
 	return &store{
 		db: db, staging: start.DefaultConfig().StagingSchema,
 		tables:  `SELECT '"' || target || '"' FROM _tailrace_tables ORDER BY target`,
-		count:   `SELECT count(*), min(time) / 1000000000, max(time) / 1000000000 FROM %s`,
+		count:   `SELECT count(*), coalesce(min(time), 0) / 1000000000, coalesce(max(time), 0) / 1000000000 FROM %s`,
 		letters: `SELECT count(*) FROM _tailrace_dead_letters`,
 		look:    fmt.Sprintf("sqlite3 -readonly %s 'SELECT * FROM live_cpu ORDER BY time DESC LIMIT 5'", path),
 	}, errors.Wrap(err, "the embedded target cannot be read")
@@ -63,7 +63,7 @@ func openPostgres(dsn string) (*store, error) {
 	return &store{
 		db: db, schema: schema, staging: staging,
 		tables:  fmt.Sprintf(`SELECT format('%%I.%%I', target_schema, target) FROM %s.tables ORDER BY 1`, staging),
-		count:   `SELECT count(*), floor(extract(epoch FROM min(time)))::bigint, floor(extract(epoch FROM max(time)))::bigint FROM %s`,
+		count:   `SELECT count(*), coalesce(floor(extract(epoch FROM min(time))), 0)::bigint, coalesce(floor(extract(epoch FROM max(time))), 0)::bigint FROM %s`,
 		letters: fmt.Sprintf(`SELECT count(*) FROM %s.dead_letters`, staging),
 		look:    fmt.Sprintf("psql … -c 'SELECT * FROM %s.live_cpu ORDER BY time DESC LIMIT 5'", schema),
 	}, nil

@@ -75,7 +75,10 @@ func (s *Server) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.GracePeriod)
 	defer cancel()
 	begun := time.Now()
-	err := s.http.Shutdown(ctx)
+	// A request that hangs must not take the time that the loops need.
+	requests, cut := context.WithTimeout(ctx, s.config.GracePeriod/2)
+	defer cut()
+	err := s.http.Shutdown(requests)
 	if err != nil {
 		s.log.Warn("requests were cut off", "error", err)
 	}

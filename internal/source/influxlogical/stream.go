@@ -37,8 +37,8 @@ type Stream struct {
 
 	notice atomic.Pointer[Notice]
 
-	mu   sync.Mutex
-	loop *loops.Loop // nil while paused
+	mu   sync.Mutex                 // held while the loop is started or stopped
+	loop atomic.Pointer[loops.Loop] // nil while paused
 }
 
 // open opens the queue and starts the loop.
@@ -61,7 +61,7 @@ func open(shared Config, config StreamConfig) (*Stream, error) {
 func (s *Stream) Resume() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.loop != nil {
+	if s.loop.Load() != nil {
 		return nil
 	}
 	log := s.shared.Log.With("stream", s.config.ID)
@@ -77,7 +77,9 @@ func (s *Stream) Resume() error {
 			}),
 		},
 	})
-	s.loop = loop
+	if err == nil {
+		s.loop.Store(loop)
+	}
 	return errors.WithMessagef(err, "stream %s", s.config.ID)
 }
 
@@ -85,9 +87,9 @@ func (s *Stream) Resume() error {
 func (s *Stream) Pause(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.loop != nil {
+	if s.loop.Load() != nil {
 		s.shared.Factory.Remove(ctx, s.config.ID)
-		s.loop = nil
+		s.loop.Store(nil)
 	}
 }
 
@@ -112,9 +114,7 @@ type Status struct {
 
 // Status returns the present status.
 func (s *Stream) Status() Status {
-	s.mu.Lock()
-	loop := s.loop
-	s.mu.Unlock()
+	loop := s.loop.Load()
 	st := Status{ID: s.config.ID, Bucket: s.config.Bucket, Paused: loop == nil, Queue: s.queue.Stats()}
 	if notice := s.notice.Load(); notice != nil {
 		st.Notice = *notice

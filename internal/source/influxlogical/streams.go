@@ -82,7 +82,7 @@ func NewStreams(config Config) *Streams {
 // them has no room, in none.
 func (s *Streams) Write(ctx context.Context, bucket string, blocks []lineprotocol.Block) error {
 	streams, err := s.of(bucket)
-	if err != nil || len(blocks) == 0 {
+	if err != nil || len(blocks) == 0 || len(streams) == 0 {
 		return err
 	}
 	group := s.groups.Get().(*queue.Group)

@@ -88,7 +88,7 @@ func (r *rig) write(lines string) {
 func (r *rig) settled() Status {
 	r.t.Helper()
 	for {
-		loop := r.stream.loop
+		loop := r.stream.loop.Load()
 		changed := loop.Changed()
 		st := r.stream.Status()
 		if point, ok := st.Loop.Point.(Stamp); ok && point.Sequence >= st.Queue.LastSeq {

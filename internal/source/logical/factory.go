@@ -3,7 +3,8 @@ package logical
 import (
 	"context"
 	"log/slog"
-	"reflect"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/pkg/errors"
@@ -34,9 +35,12 @@ type Factory struct {
 	closed bool
 }
 
+// entry keeps its name until its loop has ended and its series are gone.
 type entry struct {
-	spec Spec
-	loop *Loop
+	spec     Spec
+	loop     *Loop
+	removing bool
+	gone     chan struct{}
 }
 
 // Spec says what a loop is to do.
@@ -71,7 +75,8 @@ func NewFactory(config FactoryConfig) (*Factory, error) {
 }
 
 // Get returns the running loop of that name, or makes and starts it. A loop that runs with another
-// specification is an error; one that has ended is made anew.
+// specification (another dialect or target included) is an error; one that has ended is made anew.
+// Dialects and targets must be comparable, as pointers are.
 func (f *Factory) Get(spec Spec) (*Loop, error) {
 	if spec.Identity == "" {
 		spec.Identity = spec.Name
@@ -84,14 +89,18 @@ func (f *Factory) Get(spec Spec) (*Loop, error) {
 	if f.closed {
 		return nil, errors.Errorf("loop %s: the factory is closed", spec.Name)
 	}
-	if e, ok := f.loops[spec.Name]; ok && !e.loop.ended() {
-		if !reflect.DeepEqual(e.spec, spec) {
+	if e, ok := f.loops[spec.Name]; ok {
+		switch {
+		case e.removing:
+			return nil, errors.Errorf("loop %s: it is being removed; try again when it has stopped", spec.Name)
+		case !e.loop.ended() && e.spec != spec:
 			return nil, errors.Errorf("loop %s: it runs with other settings; remove it first", spec.Name)
+		case !e.loop.ended():
+			return e.loop, nil
 		}
-		return e.loop, nil
 	}
 	l := f.build(spec)
-	f.loops[spec.Name] = &entry{spec: spec, loop: l}
+	f.loops[spec.Name] = &entry{spec: spec, loop: l, gone: make(chan struct{})}
 	return l, nil
 }
 
@@ -121,31 +130,40 @@ func (f *Factory) build(spec Spec) *Loop {
 }
 
 // Remove drains and stops the loop of that name, as Loop.Stop does, and forgets it. It does nothing
-// if there is none.
+// if there is none. Until it returns, Get refuses the name.
 func (f *Factory) Remove(ctx context.Context, name string) {
 	f.mu.Lock()
 	e := f.loops[name]
+	first := e != nil && !e.removing
+	if first {
+		e.removing = true
+	}
+	f.mu.Unlock()
+	if e == nil {
+		return
+	}
+	e.loop.Stop(ctx)
+	if !first {
+		<-e.gone
+		return
+	}
+	e.loop.metrics.remove()
+	f.mu.Lock()
 	delete(f.loops, name)
 	f.mu.Unlock()
-	if e != nil {
-		e.loop.Stop(ctx)
-		e.loop.metrics.remove()
-	}
+	close(e.gone)
 }
 
-// Close drains and stops all loops at once, and waits for them. There are no more loops afterwards.
+// Close drains and stops all loops at once, and waits for them, also for those that are being removed.
+// There are no more loops afterwards.
 func (f *Factory) Close(ctx context.Context) {
 	f.mu.Lock()
 	f.closed = true
-	loops := f.loops
-	f.loops = map[string]*entry{}
+	names := slices.Collect(maps.Keys(f.loops))
 	f.mu.Unlock()
 	var all sync.WaitGroup
-	for _, e := range loops {
-		all.Go(func() {
-			e.loop.Stop(ctx)
-			e.loop.metrics.remove()
-		})
+	for _, name := range names {
+		all.Go(func() { f.Remove(ctx, name) })
 	}
 	all.Wait()
 }

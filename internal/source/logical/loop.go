@@ -44,7 +44,9 @@ type Loop struct {
 	oldest  func() (logical.Stamp, bool)
 	waiting map[*retry.Retry]struct{}
 	bad     map[string]badMutations // of streamed transactions, by stored stamp
-	errLog  repeatedError
+	errLog  repeated                // failures at the target
+	srcLog  repeated                // failures at the source
+	badLog  repeated                // rejected mutations
 }
 
 // Status is what a loop tells about itself.
@@ -66,6 +68,8 @@ type Status struct {
 	// Err is the last failure, nil when something has succeeded since; ErrAt is its time.
 	Err   error
 	ErrAt time.Time
+	// SourceErr is why reading the source failed last, nil when it has been read since.
+	SourceErr error
 	// Rejected counts mutations that were set aside or discarded since the start.
 	Rejected int64
 	// Mutations counts those that have landed since the start.
@@ -167,10 +171,36 @@ func (l *Loop) failed(err error) {
 	l.update(func(s *Status) { s.State, s.Err, s.ErrAt = state, err, now })
 	l.metrics.failed(class)
 	l.mu.Lock()
-	n, say := l.errLog.repeats(err.Error(), now)
+	n, say := l.errLog.repeats(err.Error(), 1, now)
 	l.mu.Unlock()
 	if say {
 		l.log.Error("cannot apply; trying again", "error", err.Error(), "class", class.String(), "times", n)
+	}
+}
+
+// sourceFailed reports that reading the source, or telling it of progress, failed.
+func (l *Loop) sourceFailed(doing string, err error) {
+	l.update(func(s *Status) { s.SourceErr = err })
+	l.mu.Lock()
+	n, say := l.srcLog.repeats(err.Error(), 1, time.Now())
+	l.mu.Unlock()
+	if say {
+		l.log.Error("trouble with the source; trying again", "doing", doing, "error", err.Error(), "times", n)
+	}
+}
+
+// sourceHeard ends a run of failures at the source.
+func (l *Loop) sourceHeard() {
+	l.mu.Lock()
+	failing := l.status.SourceErr != nil
+	n := 0
+	if failing {
+		n = l.srcLog.reset()
+	}
+	l.mu.Unlock()
+	if failing {
+		l.update(func(s *Status) { s.SourceErr = nil })
+		l.log.Info("the source is read again", "failures", n)
 	}
 }
 
@@ -188,7 +218,16 @@ func (l *Loop) recovered() {
 func (l *Loop) rejected(n int, reason error) {
 	l.update(func(s *Status) { s.Rejected += int64(n) })
 	l.metrics.rejected(n, l.config.OnReject)
-	l.log.Warn("the target rejected mutations", "count", n, "policy", string(l.config.OnReject), "reason", reason.Error())
+	l.mu.Lock()
+	total, say := l.badLog.repeats(reason.Error(), n, time.Now())
+	if say {
+		l.badLog.n = 0
+	}
+	l.mu.Unlock()
+	if !say {
+		return
+	}
+	l.log.Warn("the target rejected mutations", "count", total, "policy", string(l.config.OnReject), "reason", reason.Error())
 }
 
 // memoState returns what is stored with the data.

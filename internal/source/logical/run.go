@@ -102,7 +102,11 @@ func (l *Loop) takeOver(ctx, stop context.Context) (*writer, func(), error) {
 // recall sets the consistent point to the one that is stored in the target.
 func (l *Loop) recall(ctx context.Context, w *writer) error {
 	point := l.dialect.ZeroStamp()
-	state, err := w.session.LoadMemo(ctx)
+	var state logical.MemoState
+	err := w.timed(ctx, func(ctx context.Context) (err error) {
+		state, err = w.session.LoadMemo(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -112,11 +116,14 @@ func (l *Loop) recall(ctx context.Context, w *writer) error {
 		}
 	}
 	if store, ok := l.target.(logical.DeadLetters); ok {
-		_, bytes, err := store.CountDeadLetters(ctx, l.identity)
+		err := w.timed(ctx, func(ctx context.Context) error {
+			_, bytes, err := store.CountDeadLetters(ctx, l.identity)
+			w.letterBytes.Store(bytes)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		w.letterBytes.Store(bytes)
 	}
 	l.judge(state)
 	l.log.Debug("taken over", "storedPoint", string(state.Point), "storedMode", state.Mode, "consistentSince", state.ConsistentSince)
@@ -165,14 +172,14 @@ func (l *Loop) whileHeld(lease logical.Lease, cancel context.CancelCauseFunc) fu
 func (l *Loop) read(ctx context.Context, in *pipe) error {
 	for tries := l.newTries(); ; {
 		from := l.point()
-		err := l.dialect.ReadInto(ctx, from, in)
+		err := l.dialect.ReadInto(ctx, from, &heard{in, l})
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if err == nil {
 			err = errors.New("the source ended its stream")
 		}
-		l.failed(errors.WithMessage(err, "reading the source"))
+		l.sourceFailed("reading", err)
 		l.metrics.reconnected()
 		if err := in.Rollback(ctx); err != nil {
 			return err
@@ -184,6 +191,21 @@ func (l *Loop) read(ctx context.Context, in *pipe) error {
 			return err
 		}
 	}
+}
+
+// heard is the outbox of one ReadInto: its first message says that the source is there.
+type heard struct {
+	*pipe
+	loop *Loop
+}
+
+// Send implements logical.Outbox.
+func (h *heard) Send(ctx context.Context, msg logical.Message) error {
+	if h.loop != nil {
+		h.loop.sourceHeard()
+		h.loop = nil
+	}
+	return h.pipe.Send(ctx, msg)
 }
 
 func (l *Loop) process(ctx context.Context, in *pipe, events logical.Events) error {
@@ -207,7 +229,7 @@ func (l *Loop) acknowledge(ctx context.Context) error {
 		changed := l.Changed()
 		if point := l.point(); told == nil || point.Compare(told) > 0 {
 			if err := source.Acknowledge(ctx, point); err != nil {
-				l.failed(errors.WithMessage(err, "telling the source of progress"))
+				l.sourceFailed("telling it of progress", err)
 			}
 			told = point
 		}
