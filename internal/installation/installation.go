@@ -42,7 +42,7 @@ func Open(dir string) (*Installation, error) {
 	if err != nil {
 		return nil, errors.Wrapf(err, "data directory %s", dir)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDirs(dir, syncDir); err != nil {
 		return nil, errors.Wrapf(err, "data directory %s cannot be made", dir)
 	}
 	lock := flock.New(filepath.Join(dir, "lock"), flock.SetPermissions(0o600))

@@ -4,7 +4,7 @@ package installation
 
 import "os"
 
-// syncDir makes a rename in the directory durable.
+// syncDir makes the names in the directory durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

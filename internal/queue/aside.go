@@ -24,7 +24,7 @@ func (q *Queue) setAside(seg *segment, from, to int64) {
 // there may take limit bytes; what is more is cut.
 func copyAside(fsys disk.FS, dir, name string, from, to, limit int64) error {
 	aside := filepath.Join(dir, asideName)
-	if err := fsys.MkdirAll(aside); err != nil {
+	if err := disk.MkdirAll(fsys, aside); err != nil {
 		return err
 	}
 	entries, err := fsys.List(aside)

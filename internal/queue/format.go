@@ -40,7 +40,7 @@ type gapReason uint32
 
 const (
 	gapNone    gapReason = iota
-	gapOpened            // the queue was not closed before, so some might have been seen
+	gapOpened            // the queue was not closed before, so some might have been seen, or they were skipped
 	gapFailed            // a write or a sync failed, and its sequences are not used again
 	gapCarried           // the unsynced end of the segment before was written again
 )

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tailrace-cdc/tailrace/internal/queue/disk"
 	"github.com/tailrace-cdc/tailrace/internal/queue/disk/simdisk"
 )
 
@@ -111,7 +112,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte{}, c.encode(), books[:20])
 	f.Fuzz(func(t *testing.T, seg, cur, los []byte) {
 		d := simdisk.New(1)
-		require.NoError(t, d.MkdirAll("/q"))
+		require.NoError(t, disk.MkdirAll(d, "/q"))
 		for name, b := range map[string][]byte{segmentName(1, 0): seg, cursorName: cur, lossesName: los} {
 			require.NoError(t, writeNew(d, "/q/"+name, b))
 		}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/internal/queue/disk"
 )
 
 // Open opens the queue in cfg.Dir, or makes one. It takes about the same time
@@ -21,7 +23,7 @@ func Open(cfg Config) (*Queue, error) {
 		limits: cfg.Limits, sync: cfg.Sync, readers: make(map[*reader]struct{}),
 	}
 	q.writer.q = q
-	if err := q.fs.MkdirAll(q.dir); err != nil {
+	if err := disk.MkdirAll(q.fs, q.dir); err != nil {
 		return nil, errors.Wrapf(err, "queue %s: make directory", q.name)
 	}
 	if cfg.guard == nil {
@@ -185,7 +187,7 @@ func (q *Queue) setNamedAside(name string) {
 	aside := filepath.Join(q.dir, asideName)
 	target := filepath.Join(aside, name+"."+q.cfg.Now().UTC().Format("20060102T150405.000000000")+".bad")
 	q.warn(errors.WithStack(&CorruptionError{Dir: q.dir, Segment: name, Reason: "its sum is wrong"}))
-	err := q.fs.MkdirAll(aside)
+	err := disk.MkdirAll(q.fs, aside)
 	if err == nil {
 		err = q.fs.Rename(q.path(name), target)
 	}

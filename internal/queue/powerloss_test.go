@@ -50,6 +50,7 @@ func TestAckedSurvivesPowerLoss(t *testing.T) {
 func powerLossRun(t *testing.T, seed uint64, mode SyncMode, drops, faults bool) int {
 	w := newWorld(t, seed)
 	w.cfg.Sync, w.drops, w.lossy = mode, drops, mode != SyncAlways
+	w.cfg.Dir = "/data/queues/q" // none of it is there at first
 	points := 0
 	crashSeed := seed << 16
 	hook := func(simdisk.Op) {
@@ -68,6 +69,7 @@ func powerLossRun(t *testing.T, seed uint64, mode SyncMode, drops, faults bool) 
 			w.disk.OnFault = w.randomFault
 		}
 	}
+	w.disk.OnChange = hook // the first start too
 	require.NoError(t, w.open())
 	arm()
 	for life := range 3 {

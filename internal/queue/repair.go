@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/internal/queue/disk"
 )
 
 // Repair puts a queue that no process has open in order, without deleting
@@ -57,7 +59,7 @@ func moveForeign(cfg Config) (done []string, err error) {
 			continue
 		}
 		aside := filepath.Join(cfg.Dir, asideName)
-		if err := cfg.FS.MkdirAll(aside); err != nil {
+		if err := disk.MkdirAll(cfg.FS, aside); err != nil {
 			return done, errors.WithStack(err)
 		}
 		if err := cfg.FS.Rename(filepath.Join(cfg.Dir, p.File), filepath.Join(aside, p.File)); err != nil {

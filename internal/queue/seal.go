@@ -8,6 +8,11 @@ import (
 // is a newer one, so a power cut can only ever cost what is in the newest.
 func (w *writer) roll() error {
 	w.filledAt = w.q.cfg.Now().UnixNano()
+	return w.finish()
+}
+
+// finish ends the segment at hand, if there is one, so that the next block begins a new one.
+func (w *writer) finish() error {
 	if err := w.settle(); err != nil {
 		return err
 	}

@@ -97,6 +97,15 @@ func (q *Queue) Newest() Sequence {
 	return q.newest
 }
 
+// Next returns the sequence that comes next: greater than that of every block
+// there is, acknowledged ones included. Beside those who append it is out of date
+// at once, and it goes back by what could not be written. See [Queue.SkipTo].
+func (q *Queue) Next() Sequence {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.next
+}
+
 // Stats returns the state. It does no I/O, but for what OldestUnsent may have to do.
 func (q *Queue) Stats() Stats {
 	oldest := q.OldestUnsent()

@@ -57,7 +57,7 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 	if cfg.FS == nil {
 		cfg.FS = disk.OS()
 	}
-	if err := cfg.FS.MkdirAll(cfg.Dir); err != nil {
+	if err := disk.MkdirAll(cfg.FS, cfg.Dir); err != nil {
 		return nil, errors.Wrap(err, "queue: make data directory")
 	}
 	lock, err := lockFile(cfg.FS, filepath.Join(cfg.Dir, lockName), false)
@@ -91,13 +91,6 @@ func (s *Store) Open(name string, cfg Config) (*Queue, error) {
 		cfg.Name = name
 	}
 	q, err := Open(cfg)
-	if err == nil {
-		err = s.fs.SyncDir(s.dir)
-		if err != nil {
-			_ = q.Close()
-			err = errors.Wrapf(err, "queue %s: sync data directory", cfg.Name)
-		}
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {

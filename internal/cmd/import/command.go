@@ -28,8 +28,12 @@ gzip is recognised by its first bytes.
 
 Lines are sent in the order of the files. A server that is busy (429, 503) or away is waited for. A line
 that does not parse stops the import at that line, and says where; with --skipErrors such lines go to the
-reject file and the import goes on. Importing a file again does no harm: points that are there already
-are written over with the same values.`
+reject file and the import goes on. The reject file must be new or empty: what an earlier import rejected
+is never overwritten, and neither is a file that is imported. That is checked before anything is sent.
+
+A file whose lines all have timestamps can be imported again: its points are written over with the values
+in the file. A line without a timestamp gets the time at which it is sent, so it becomes another point each
+time.`
 
 const examples = `  # A file with timestamps in seconds
   tailrace import --precision s weather.lp
@@ -66,8 +70,8 @@ func Command() *cobra.Command {
 	set.StringVar(&o.Token, "token", "", "a token that may write to the bucket; by default that in ./tailrace-data/token")
 	set.StringVar(&o.Precision, "precision", "ns", "the unit of the timestamps: ns, us, ms, s, m or h")
 	set.BoolVar(&o.SkipErrors, "skipErrors", false, "go on after lines that do not parse, and write them to the reject file")
-	set.StringVar(&o.RejectFile, "rejectFile", "rejected.lp", "where --skipErrors writes lines that do not parse")
-	set.IntVar(&o.BatchLines, "batchLines", 5000, "how many lines are sent at once; each batch is one transaction of the target")
+	set.StringVar(&o.RejectFile, "rejectFile", "rejected.lp", "where --skipErrors writes lines that do not parse; a file that is not empty is refused")
+	set.IntVar(&o.BatchLines, "batchLines", 5000, "how many lines are sent at once at most; fewer are sent where they come to 1 MiB")
 	flags.Document(set)
 	return cmd
 }

@@ -28,10 +28,9 @@ type importer struct {
 	progress  *progress
 	normal    lineprotocol.Normalizer
 
-	file     string
-	points   int
-	rejected int
-	rejects  *os.File // opened with the first line that is rejected
+	file    string
+	points  int
+	rejects *rejects // nil without --skipErrors
 }
 
 func newImporter(o Options, out, errs io.Writer, stdin io.Reader) (*importer, error) {
@@ -48,19 +47,25 @@ func newImporter(o Options, out, errs io.Writer, stdin io.Reader) (*importer, er
 
 // run sends all files.
 func (im *importer) run(ctx context.Context, files []string) (err error) {
+	if im.o.SkipErrors {
+		im.rejects = &rejects{path: im.o.RejectFile}
+		if err := im.rejects.check(files); err != nil {
+			return err
+		}
+	}
 	begun := time.Now()
 	im.progress = newProgress(im.err, totalSize(files))
 	im.client.say = im.progress.say
 	defer func() {
 		im.progress.done()
 		if im.rejects != nil {
-			if bad := im.rejects.Close(); err == nil {
-				err = errors.WithStack(bad)
+			if bad := im.rejects.close(); err == nil {
+				err = bad
 			}
 		}
 		_, _ = fmt.Fprintf(im.out, "%d points imported in %s", im.points, time.Since(begun).Round(time.Millisecond))
-		if im.rejected > 0 {
-			_, _ = fmt.Fprintf(im.out, ", %d lines rejected into %s", im.rejected, im.o.RejectFile)
+		if im.rejects != nil && im.rejects.lines > 0 {
+			_, _ = fmt.Fprintf(im.out, ", %d lines rejected into %s", im.rejects.lines, im.rejects.path)
 		}
 		_, _ = fmt.Fprintln(im.out)
 	}()
@@ -189,28 +194,16 @@ func (im *importer) sift(b *batch) (lineprotocol.Result, error) {
 			good = append(good, line...)
 			continue
 		}
-		if !im.o.SkipErrors {
+		if im.rejects == nil {
 			first := res.Refused.Lines[0]
 			return res, errors.Errorf("%s:%d:%d: %s in '%s'; nothing from this batch on was sent; --skipErrors goes on after such lines",
 				im.file, b.numbers[i], first.Column, first.Reason, first.Text)
 		}
-		if err := im.reject(line); err != nil {
+		if err := im.rejects.add(line); err != nil {
 			return res, err
 		}
 	}
 	return im.normalize(good)
-}
-
-// reject writes a line to the reject file.
-func (im *importer) reject(line []byte) (err error) {
-	if im.rejects == nil {
-		if im.rejects, err = os.Create(im.o.RejectFile); err != nil {
-			return errors.Wrap(err, "the reject file cannot be made")
-		}
-	}
-	im.rejected++
-	_, err = im.rejects.Write(line)
-	return errors.Wrap(err, "the reject file cannot be written")
 }
 
 // totalSize returns the bytes of all files, or 0 if that cannot be told.

@@ -18,8 +18,10 @@ type FS interface {
 	Rename(oldName, newName string) error
 	// Remove removes one file or one empty directory.
 	Remove(name string) error
-	// MkdirAll makes a directory and its parents. It is no error if it exists.
-	MkdirAll(name string) error
+	// Mkdir makes one directory, and fails with fs.ErrExist where there is one and
+	// with fs.ErrNotExist where its parent is missing. Its name is durable with the
+	// next SyncDir of the parent, see [MkdirAll].
+	Mkdir(name string) error
 	// List returns the entries of a directory, sorted by name.
 	List(dir string) ([]Entry, error)
 	// SyncDir makes the names in a directory durable. A no-op where the system

@@ -4,6 +4,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"github.com/gofrs/flock"
 	"github.com/pkg/errors"
@@ -42,7 +43,22 @@ func (osFS) Rename(oldName, newName string) error { return os.Rename(oldName, ne
 
 func (osFS) Remove(name string) error { return os.Remove(name) }
 
-func (osFS) MkdirAll(name string) error { return os.MkdirAll(name, dirPerm) }
+func (osFS) Mkdir(name string) error {
+	err := os.Mkdir(name, dirPerm)
+	if err == nil {
+		return nil
+	}
+	// Not every system says of every directory that it exists, and "exists" may be
+	// said of a file.
+	info, statErr := os.Stat(name)
+	switch {
+	case statErr != nil:
+		return err
+	case info.IsDir():
+		return &fs.PathError{Op: "mkdir", Path: name, Err: fs.ErrExist}
+	}
+	return &fs.PathError{Op: "mkdir", Path: name, Err: syscall.ENOTDIR}
+}
 
 func (osFS) SyncDir(dir string) error { return syncDir(dir) }
 

@@ -1,7 +1,9 @@
 package simdisk
 
 import (
+	"maps"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 )
 
@@ -38,9 +40,7 @@ func (d *Disk) Crash(seed uint64) *Disk {
 	defer d.mu.Unlock()
 	after := New(seed)
 	after.capacity = d.capacity
-	for name := range d.dirs {
-		after.dirs[name] = true
-	}
+	d.crashDirs(c, after)
 	seen := make(map[string]bool, len(d.names)+len(d.durable))
 	all := make([]string, 0, len(d.names)+len(d.durable))
 	for _, m := range []map[string]*inode{d.names, d.durable} {
@@ -58,7 +58,7 @@ func (d *Disk) Crash(seed uint64) *Disk {
 		if n != d.names[name] && c.kept() {
 			n = d.names[name]
 		}
-		if n == nil {
+		if parent := filepath.Dir(name); n == nil || !isRoot(parent) && !after.dirs[parent] {
 			continue
 		}
 		if images[n] == nil {
@@ -68,6 +68,21 @@ func (d *Disk) Crash(seed uint64) *Disk {
 		after.names[name], after.durable[name] = images[n], images[n]
 	}
 	return after
+}
+
+// crashDirs decides which directories are left.
+func (d *Disk) crashDirs(c *chance, after *Disk) {
+	all := maps.Clone(d.dirs)
+	maps.Copy(all, d.kept)
+	for _, name := range slices.Sorted(maps.Keys(all)) { // parents come first
+		there := d.kept[name]
+		if there != d.dirs[name] && c.kept() {
+			there = d.dirs[name]
+		}
+		if parent := filepath.Dir(name); there && (isRoot(parent) || after.dirs[parent]) {
+			after.dirs[name], after.kept[name] = true, true
+		}
+	}
 }
 
 // tear applies some of the changes, sector by sector.
@@ -131,7 +146,7 @@ func (d *Disk) Clone() *Disk {
 	c := New(d.seed)
 	c.capacity = d.capacity
 	for name := range d.dirs {
-		c.dirs[name] = true
+		c.dirs[name], c.kept[name] = true, true
 	}
 	for name, n := range d.names {
 		image := &inode{data: slices.Clone(n.data), durable: slices.Clone(n.data)}

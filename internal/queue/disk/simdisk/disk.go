@@ -43,8 +43,9 @@ type Disk struct {
 	mu       sync.Mutex
 	names    map[string]*inode // as programs see them
 	durable  map[string]*inode // as they are on the device
-	dirs     map[string]bool
-	locks    map[string]int // -1 exclusive, else the number of sharers
+	dirs     map[string]bool   // as programs see them
+	kept     map[string]bool   // directories as they are on the device
+	locks    map[string]int    // -1 exclusive, else the number of sharers
 	handles  int
 	capacity int64 // 0 is endless
 	seed     uint64
@@ -56,7 +57,7 @@ var _ disk.FS = (*Disk)(nil)
 func New(seed uint64) *Disk {
 	return &Disk{
 		names: make(map[string]*inode), durable: make(map[string]*inode),
-		dirs: make(map[string]bool), locks: make(map[string]int), seed: seed,
+		dirs: make(map[string]bool), kept: make(map[string]bool), locks: make(map[string]int), seed: seed,
 	}
 }
 
@@ -191,16 +192,25 @@ func (d *Disk) Remove(name string) error {
 	})
 }
 
-// MkdirAll makes a directory. Directories are durable at once: a queue's parent
-// is not its own.
-func (d *Disk) MkdirAll(name string) error {
-	return d.do(Op{Kind: "mkdir", Path: name}, false, func() error {
-		for ; name != "." && name != string(filepath.Separator); name = filepath.Dir(name) {
-			d.dirs[name] = true
+// Mkdir makes a directory. A power cut may take it away, with all that is in it,
+// until its parent is synced.
+func (d *Disk) Mkdir(name string) error {
+	return d.do(Op{Kind: "mkdir", Path: name}, true, func() error {
+		switch parent := filepath.Dir(name); {
+		case isRoot(name) || d.dirs[name]:
+			return fs.ErrExist
+		case d.names[name] != nil:
+			return syscall.ENOTDIR
+		case !isRoot(parent) && !d.dirs[parent]:
+			return fs.ErrNotExist
 		}
+		d.dirs[name] = true
 		return nil
 	})
 }
+
+// isRoot reports whether a directory is there from the beginning.
+func isRoot(dir string) bool { return dir == "." || dir == string(filepath.Separator) }
 
 // List returns the entries of a directory.
 func (d *Disk) List(dir string) ([]disk.Entry, error) {
@@ -237,6 +247,16 @@ func (d *Disk) SyncDir(dir string) error {
 		for name, n := range d.names {
 			if inDir(name) {
 				d.durable[name] = n
+			}
+		}
+		for name := range d.kept {
+			if inDir(name) && !d.dirs[name] {
+				delete(d.kept, name)
+			}
+		}
+		for name := range d.dirs {
+			if inDir(name) {
+				d.kept[name] = true
 			}
 		}
 		return nil
