@@ -46,8 +46,9 @@ type Fault struct {
 	Err error
 	// After lets the call take effect before it fails.
 	After bool
-	// Late lets a commit that fails take effect so much later, when its caller has been told. It
-	// holds no locks until then, and takes effect over whatever is there by then.
+	// Late lets a commit or SaveMemo that fails take effect so much later, when its caller has been
+	// told. It holds no locks until then, and takes effect over whatever is there by then. A fence
+	// waits for the commit; the memo that comes after a fence has no effect.
 	Late time.Duration
 }
 
@@ -88,7 +89,8 @@ func (t *Target) before(ctx context.Context, loop string, at Site) (Fault, error
 }
 
 // Chaos returns a hook that lets a share prob of all calls go wrong, each in one of the ways in which
-// it can. A stall takes up to the given time, and so does a commit that is late.
+// it can. A stall takes up to the given time, and so does a commit or a
+// memo that is late.
 func Chaos(seed uint64, prob float64, stall time.Duration) Hook {
 	return func(loop string, at Site, n uint64) Fault {
 		h := decide(seed, loop, at, n)
@@ -113,6 +115,8 @@ func pick(at Site, way uint64, d time.Duration) Fault {
 	case at == SiteCommit && way < 8:
 		return Fault{Err: fail(logical.ClassUnknownCommit), After: true}
 	case at == SiteCommit && way < 11:
+		return Fault{Err: fail(logical.ClassUnknownCommit), Late: d}
+	case at == SiteSaveMemo && way < 5:
 		return Fault{Err: fail(logical.ClassUnknownCommit), Late: d}
 	case (at == SiteCommit || at == SiteApply) && way < 13:
 		return Fault{Err: fail(logical.ClassConflict)}

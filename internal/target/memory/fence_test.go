@@ -153,3 +153,28 @@ func fmtWay(f Fault) string {
 		return class
 	}
 }
+
+// TestLateMemo: a memo that is late takes the place of a newer one, unless a fence came before it.
+func TestLateMemo(t *testing.T) {
+	t.Parallel()
+	for fenced, want := range map[bool]string{false: "1", true: "2"} {
+		synctest.Test(t, func(t *testing.T) {
+			target := Open(Config{Hook: func(_ string, at Site, n uint64) Fault {
+				if at == SiteSaveMemo && n == 1 {
+					return Fault{Err: classed(logical.ClassUnknownCommit, errors.New("connection lost")), Late: time.Minute}
+				}
+				return Fault{}
+			}})
+			s := take(t, target, "me")
+			wantClass(t, s.SaveMemo(t.Context(), logical.MemoState{Point: []byte("1")}), logical.ClassUnknownCommit)
+			if fenced {
+				must(t, s.Fence(t.Context()))
+			}
+			must(t, s.SaveMemo(t.Context(), logical.MemoState{Point: []byte("2")}))
+			must(t, target.Close())
+			if got := string(target.Snapshot().Memos["l"].Point); got != want {
+				t.Errorf("fenced %v: the memo is %s, want %s", fenced, got, want)
+			}
+		})
+	}
+}

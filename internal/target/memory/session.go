@@ -102,7 +102,7 @@ func (s *session) Release(context.Context) error {
 
 // Prepare implements logical.Session.
 func (s *session) Prepare(ctx context.Context, relations []*logical.Relation) error {
-	return s.call(ctx, SitePrepare, func() error {
+	return s.call(ctx, SitePrepare, func(Fault) error {
 		for _, r := range relations {
 			if err := s.target.prepare(r); err != nil {
 				return err
@@ -139,7 +139,7 @@ func (s *session) Begin(ctx context.Context) (logical.Tx, error) {
 
 // Fence implements logical.Session.
 func (s *session) Fence(ctx context.Context) error {
-	return s.call(ctx, SiteFence, func() error {
+	return s.call(ctx, SiteFence, func(Fault) error {
 		s.fencing++
 		err := s.target.bump(ctx, s.loop, false)
 		s.fencing--
@@ -153,7 +153,7 @@ func (s *session) Fence(ctx context.Context) error {
 
 // LoadMemo implements logical.Memo.
 func (s *session) LoadMemo(ctx context.Context) (memo logical.MemoState, err error) {
-	err = s.call(ctx, SiteLoadMemo, func() error {
+	err = s.call(ctx, SiteLoadMemo, func(Fault) error {
 		memo = s.loop.memo
 		return nil
 	})
@@ -162,18 +162,47 @@ func (s *session) LoadMemo(ctx context.Context) (memo logical.MemoState, err err
 
 // SaveMemo implements logical.Memo.
 func (s *session) SaveMemo(ctx context.Context, state logical.MemoState) error {
-	return s.call(ctx, SiteSaveMemo, func() error {
-		s.loop.memo = cloneMemo(state)
-		if observe := s.target.cfg.Observe; observe != nil {
-			observe(Commit{Loop: s.claim.Loop, Memo: &state})
+	return s.call(ctx, SiteSaveMemo, func(f Fault) error {
+		state := cloneMemo(state)
+		if f.Late > 0 {
+			s.saveLater(state, f.Late)
+			return f.Err
 		}
+		s.save(&state)
 		return nil
+	})
+}
+
+// save stores a memo. Callers hold mu.
+func (s *session) save(state *logical.MemoState) {
+	s.loop.memo = *state
+	if observe := s.target.cfg.Observe; observe != nil {
+		observe(Commit{Loop: s.claim.Loop, Memo: state})
+	}
+}
+
+// saveLater stores a memo when nobody waits for it any more, unless the loop was fenced meanwhile: the
+// proof of the epoch travels with it. Callers hold mu.
+func (s *session) saveLater(state logical.MemoState, d time.Duration) {
+	t, epoch := s.target, s.loop.epoch
+	if t.closed { // and waits for nothing new
+		return
+	}
+	t.late.Go(func() {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		<-timer.C
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if s.loop.epoch == epoch {
+			s.save(&state)
+		}
 	})
 }
 
 // call runs a function under the target's lock if s still owns its loop, between what the hook does
 // before and after it.
-func (s *session) call(ctx context.Context, at Site, effect func() error) error {
+func (s *session) call(ctx context.Context, at Site, effect func(Fault) error) error {
 	f, err := s.target.before(ctx, s.claim.Loop, at)
 	if err != nil {
 		return err
@@ -183,7 +212,7 @@ func (s *session) call(ctx context.Context, at Site, effect func() error) error 
 	if err := s.check(); err != nil {
 		return err
 	}
-	if err := effect(); err != nil {
+	if err := effect(f); err != nil {
 		return err
 	}
 	return f.after()

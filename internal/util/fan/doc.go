@@ -31,7 +31,8 @@
 // Mutations that have not landed are counted per source transaction (see package stamp). The
 // consistent point is the newest stamp such that its transaction and all before it have landed
 // (PREFIX). It only moves forward. [Config.OnPoint] is told when it does; to store it is the
-// business of the owner, with [Fan.SaveMemo].
+// business of the owner, with [Fan.SaveMemo]. A memo whose SaveMemo failed may still be on its way: the
+// session is fenced before another one is stored, and before Drain returns.
 //
 // # Memory
 //

@@ -3,6 +3,7 @@ package fan
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pkg/errors"
 
@@ -25,7 +26,8 @@ type Fan struct {
 	blocks sync.Pool // of *block
 	feed   feed      // belongs to the goroutine of the source
 
-	memo chan struct{} // holds a token while a memo is on its way to the target
+	memo    chan struct{} // holds a token while a memo is on its way to the target
+	strayed atomic.Bool   // a memo may be on its way that nobody waits for; set and cleared under the token
 
 	// beforeTake is a test signal: a worker is about to take its next batch.
 	beforeTake func(ctx context.Context, shard int)
@@ -128,9 +130,20 @@ func (f *Fan) Commit() error {
 }
 
 // Drain waits until everything that was given to Data has landed (DRAIN). If no transaction is open,
-// the consistent point is then the stamp of the last one.
+// the consistent point is then the stamp of the last one. No memo that failed to be saved can reach the
+// target any more, so that the owner may store memos in another way from then on.
 func (f *Fan) Drain(ctx context.Context) error {
-	return f.until(ctx, func() bool { return f.left == 0 })
+	if err := f.until(ctx, func() bool { return f.left == 0 }); err != nil {
+		return err
+	}
+	if !f.strayed.Load() {
+		return nil
+	}
+	if err := f.lockMemo(ctx); err != nil {
+		return err
+	}
+	defer f.unlockMemo()
+	return f.insist(ctx, f.settleMemo)
 }
 
 // until waits for a condition, as the goroutine of the source: what is held up by a constraint need
@@ -218,21 +231,59 @@ func (f *Fan) Progress() (point logical.Stamp, skip int) {
 
 // SaveMemo stores Progress in the target, as Config.Memo says it. It never goes back behind what is
 // stored, also if a barrier is applied at the same time; so store it in no other way.
+//
+// A memo that failed may have been sent, and arrive when its connection is long given up. It is fenced
+// before the next one is stored: otherwise it would take that one's place.
 func (f *Fan) SaveMemo(ctx context.Context) error {
 	if f.cfg.Memo == nil {
 		return errors.New("fan: nobody makes the memo")
 	}
+	if err := f.lockMemo(ctx); err != nil {
+		return err
+	}
+	defer f.unlockMemo()
+	if err := f.settleMemo(ctx); err != nil {
+		return err
+	}
+	point, skip := f.Progress()
+	call, cancel := f.timeout(ctx)
+	err := f.cfg.Session.SaveMemo(call, f.cfg.Memo(point, skip))
+	cancel()
+	if err == nil || logical.ClassOf(err) == logical.ClassFenced {
+		return err
+	}
+	f.strayed.Store(true)
+	if fence := f.settleMemo(ctx); fence != nil && logical.ClassOf(fence) == logical.ClassFenced {
+		return fence
+	}
+	return err
+}
+
+// settleMemo sees to it that no memo is on its way that nobody waits for. Callers hold the token.
+func (f *Fan) settleMemo(ctx context.Context) error {
+	if !f.strayed.Load() {
+		return nil
+	}
+	ctx, cancel := f.timeout(ctx)
+	defer cancel()
+	if err := f.cfg.Session.Fence(ctx); err != nil {
+		return err
+	}
+	f.strayed.Store(false)
+	return nil
+}
+
+// lockMemo takes the token that whoever stores a memo holds.
+func (f *Fan) lockMemo(ctx context.Context) error {
 	select {
 	case f.memo <- struct{}{}:
-		defer func() { <-f.memo }()
+		return nil
 	case <-ctx.Done():
 		return errors.WithStack(context.Cause(ctx))
 	}
-	point, skip := f.Progress()
-	ctx, cancel := f.timeout(ctx)
-	defer cancel()
-	return f.cfg.Session.SaveMemo(ctx, f.cfg.Memo(point, skip))
 }
+
+func (f *Fan) unlockMemo() { <-f.memo }
 
 // Oldest returns the stamp of the oldest transaction that has not landed, or false if there is none.
 func (f *Fan) Oldest() (logical.Stamp, bool) {

@@ -52,7 +52,7 @@ func (g *gate) await(ctx context.Context, kind memory.Site, id int64) (memory.Fa
 	g.waiting = slices.DeleteFunc(g.waiting, func(o *waitingCall) bool { return o == c })
 	h := fold(g.seed^hashA, uint64(id)^hashB)
 	unknown := &logical.Error{Err: errors.New("connection lost"), Class: logical.ClassUnknownCommit}
-	if kind != memory.SiteCommit || h%3 == 0 {
+	if kind != memory.SiteCommit && kind != memory.SiteSaveMemo || h%3 == 0 {
 		return memory.Fault{}, ctx.Err()
 	}
 	return memory.Fault{Err: unknown, Late: time.Duration(1 + h%uint64(time.Minute))}, nil
@@ -60,7 +60,7 @@ func (g *gate) await(ctx context.Context, kind memory.Site, id int64) (memory.Fa
 
 // hook is the memory target's.
 func (g *gate) hook(_ string, at memory.Site, _ uint64) memory.Fault {
-	if at != memory.SiteCommit && at != memory.SiteApply {
+	if at != memory.SiteCommit && at != memory.SiteApply && at != memory.SiteSaveMemo {
 		return memory.Fault{}
 	}
 	g.mu.Lock()
@@ -120,8 +120,12 @@ func (s *sim) chooseFault(at memory.Site) memory.Fault {
 	fail := func(class logical.Class) error { return classed(class) }
 	late := time.Duration(1 + s.rng.IntN(int(time.Minute)))
 	switch at {
-	case siteTake, memory.SiteSaveMemo:
+	case siteTake:
 		return memory.Fault{}
+	case memory.SiteSaveMemo:
+		return []memory.Fault{
+			{Err: fail(logical.ClassRetry)}, {Err: fail(logical.ClassRetry), After: true}, {Err: fail(logical.ClassRetry), Late: late},
+		}[s.rng.IntN(3)]
 	case memory.SiteApply:
 		return []memory.Fault{
 			{Err: fail(logical.ClassRetry)}, {Err: fail(logical.ClassRetry), After: true}, {Err: fail(logical.ClassConflict)},
@@ -145,10 +149,11 @@ type gated struct {
 
 // SaveMemo waits too: a memo must not go back behind one that is stored meanwhile.
 func (g gated) SaveMemo(ctx context.Context, state logical.MemoState) error {
-	if _, err := g.gate.await(ctx, memory.SiteSaveMemo, 0); err != nil {
+	f, err := g.gate.await(ctx, memory.SiteSaveMemo, 0)
+	if err != nil {
 		return err
 	}
-	return g.Session.SaveMemo(ctx, state)
+	return g.gate.with(f, func() error { return g.Session.SaveMemo(context.WithoutCancel(ctx), state) })
 }
 
 func (g gated) Begin(ctx context.Context) (logical.Tx, error) {

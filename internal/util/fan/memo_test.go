@@ -112,3 +112,62 @@ func TestPrefixAbortTakesBackTheMemo(t *testing.T) {
 		must(t, target.Close())
 	})
 }
+
+// TestPrefixLateMemoIsFenced: a memo whose SaveMemo failed arrives when newer ones have been stored.
+func TestPrefixLateMemoIsFenced(t *testing.T) {
+	t.Parallel()
+	late := memory.Fault{Err: classed(logical.ClassRetry), Late: time.Minute}
+	down := memory.Fault{Err: classed(logical.ClassRetry)}
+	for name, next := range map[string]func(t *testing.T, f *Fan, target *memory.Target){
+		"another memo": func(t *testing.T, f *Fan, target *memory.Target) {
+			send(t, f, 2, set(1, 2))
+			must(t, f.Drain(t.Context()))
+			must(t, f.SaveMemo(t.Context()))
+			wantMemo(t, target, "2+0")
+		},
+		"a memo without a drain": func(t *testing.T, f *Fan, _ *memory.Target) {
+			send(t, f, 2, set(1, 2))
+			synctest.Wait()
+			must(t, f.SaveMemo(t.Context()))
+		},
+		"a barrier": func(t *testing.T, f *Fan, target *memory.Target) {
+			must(t, f.Begin(t.Context(), num(2)))
+			must(t, f.Data(t.Context(), []logical.Mutation{set(2, 2), rekey(1, 3, nil)}))
+			synctest.Wait()
+			wantMemo(t, target, "1+2")
+			must(t, f.Commit())
+			must(t, f.SaveMemo(t.Context()))
+		},
+		"the owner after a drain": func(t *testing.T, f *Fan, _ *memory.Target) {
+			must(t, f.Drain(t.Context()))
+			tx, err := f.cfg.Session.Begin(t.Context())
+			must(t, err)
+			must(t, tx.SetMemo(t.Context(), memoOf(num(2), 0)))
+			must(t, tx.Commit(t.Context()))
+		},
+	} {
+		for times, fences := range map[string][]memory.Fault{"": nil, " fenced at the second try": {down}} {
+			t.Run(name+times, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					memos, fence := hookOn(memory.SiteSaveMemo, late), hookOn(memory.SiteFence, fences...)
+					target := memory.Open(memory.Config{Hook: func(loop string, at memory.Site, n uint64) memory.Fault {
+						if at == memory.SiteFence {
+							return fence(loop, at, n)
+						}
+						return memos(loop, at, n)
+					}})
+					f := fanOn(t, target, Config{Memo: memoOf})
+					send(t, f, 1, set(1, 1))
+					must(t, f.Drain(t.Context()))
+					if f.SaveMemo(t.Context()) == nil {
+						t.Error("the memo that is late has not failed")
+					}
+					next(t, f, target)
+					must(t, target.Close()) // which waits for what is late
+					wantMemo(t, target, "2+0")
+				})
+			})
+		}
+	}
+}

@@ -48,6 +48,7 @@ type sim struct {
 	busy   bool
 	saving bool // a memo is on its way
 	failed error
+	stored int     // the newest point that was in the memo
 	events []event // what the target and the fan told, in order
 }
 
@@ -66,7 +67,7 @@ func newSim(seed uint64, txs [][]logical.Mutation) *sim {
 	s.gate = &gate{seed: seed}
 	s.target = memory.Open(memory.Config{
 		Hook:    s.gate.hook,
-		Observe: func(c memory.Commit) { s.note(event{muts: c.Mutations}) },
+		Observe: s.observe,
 	})
 	s.cfg = Config{
 		Shards:  1 + rng.IntN(6),
@@ -88,6 +89,24 @@ func (s *sim) say(what ...any) {
 	if s.tracing {
 		s.trace = append(s.trace, fmt.Sprint(what...))
 	}
+}
+
+// observe is told of what has reached the target.
+func (s *sim) observe(c memory.Commit) {
+	if c.Memo != nil {
+		var point int
+		_, err := fmt.Sscan(string(c.Memo.Point), &point)
+		s.mu.Lock()
+		if err == nil && point < s.stored {
+			err = fmt.Errorf("PREFIX: the memo went back from %d to %d", s.stored, point)
+		}
+		s.stored = point
+		if s.failed == nil {
+			s.failed = err
+		}
+		s.mu.Unlock()
+	}
+	s.note(event{muts: c.Mutations})
 }
 
 func (s *sim) note(e event) {

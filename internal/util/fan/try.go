@@ -22,11 +22,15 @@ const (
 // errStopped if the worker must end.
 func (w *worker) try(items []item, merge bool) error {
 	if w.fan.cfg.Memo != nil && items[0].mut.Op.Barrier() {
-		select {
-		case w.fan.memo <- struct{}{}:
-			defer func() { <-w.fan.memo }()
-		case <-w.waits.Done():
+		if w.fan.lockMemo(w.waits) != nil {
 			return errStopped
+		}
+		defer w.fan.unlockMemo()
+		if w.fan.strayed.Load() {
+			if err := w.fence(); err != nil {
+				return err
+			}
+			w.fan.strayed.Store(false)
 		}
 	}
 	for n := 1; ; n++ {
