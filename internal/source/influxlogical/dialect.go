@@ -45,6 +45,10 @@ const (
 	// NoticeReplaced: the target's consistent point belongs to another queue. Everything in this
 	// queue is sent.
 	NoticeReplaced Notice = "queue replaced"
+	// NoticeBehind: the target's consistent point is one that this queue has not reached: the data
+	// directory was restored from a backup, or copied. Everything in the queue is sent, and what is
+	// written from now on comes after that point.
+	NoticeBehind Notice = "queue behind its target"
 )
 
 // ZeroStamp implements logical.Dialect: it stands for the queue's cursor.
@@ -64,6 +68,15 @@ func (d *dialect) DecodeStamp(stored []byte) (logical.Stamp, error) {
 		d.log.Warn("the target's consistent point belongs to another queue; sending all that is in this one",
 			"stored", stamp.String(), "queue", d.queue.ID().String())
 		d.note(NoticeReplaced)
+		return Stamp{}, nil
+	}
+	if next := d.queue.Next(); stamp.Sequence >= next {
+		d.log.Error("the target is ahead of the queue: the data directory was restored from a backup or copied; sending all that is in the queue",
+			"stored", uint64(stamp.Sequence), "next", uint64(next))
+		d.note(NoticeBehind)
+		if err := d.queue.SkipTo(stamp.Sequence); err != nil {
+			return nil, err
+		}
 		return Stamp{}, nil
 	}
 	if cursor := d.queue.Cursor(); stamp.Sequence < cursor {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -130,6 +131,47 @@ func TestStreamResumesFromStoredState(t *testing.T) {
 		}
 		if st.Loop.Mutations != 50 {
 			t.Errorf("run %d: %d mutations landed, want 50: none twice", run, st.Loop.Mutations)
+		}
+		r.close()
+	}
+}
+
+// TestAckedAfterTheDataDirectoryWasRestored lets the target know more than the queue: what is written then
+// must not be taken for what the target has.
+func TestAckedAfterTheDataDirectoryWasRestored(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := newRig(t, dir)
+	r.write("m v=1i 1\n")
+	r.settled()
+	r.close()
+	backup := filepath.Join(t.TempDir(), "queues")
+	if err := os.CopyFS(backup, os.DirFS(filepath.Join(dir, "queues"))); err != nil {
+		t.Fatal(err)
+	}
+	r = newRig(t, dir)
+	for i := range 50 {
+		r.write(fmt.Sprintf("m v=1i %d\n", 10+i))
+	}
+	r.settled()
+	r.close()
+	if err := os.RemoveAll(filepath.Join(dir, "queues")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(dir, "queues"), os.DirFS(backup)); err != nil {
+		t.Fatal(err)
+	}
+	for run := range 2 {
+		r = newRig(t, dir)
+		for i := range 5 {
+			r.write(fmt.Sprintf("m v=1i %d\n", 1000+10*run+i))
+		}
+		st := r.settled()
+		if want := int64(51 + 5*(run+1)); r.points("m") != want {
+			t.Errorf("run %d: %d points, want %d", run, r.points("m"), want)
+		}
+		if behind := st.Notice == NoticeBehind; behind != (run == 0) {
+			t.Errorf("run %d: the notice is %q", run, st.Notice)
 		}
 		r.close()
 	}
