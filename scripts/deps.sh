@@ -18,7 +18,7 @@ if ! command -v apt-get >/dev/null; then
 fi
 sudo=()
 if [ "$(id -u)" -ne 0 ]; then
-	if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null && [ ! -t 0 ]; then
+	if ! command -v sudo >/dev/null || { ! sudo -n true 2>/dev/null && [ ! -t 0 ]; }; then
 		echo "deps: the tests need these packages: ${missing[*]}" >&2
 		echo "deps: install them as root: apt-get install --no-install-recommends ${missing[*]}" >&2
 		exit 1
