@@ -53,7 +53,8 @@ type Config struct {
 	copyRows int // see minCopyRows; tests set it
 }
 
-// controlConns is how many of the connections are not for data.
+// controlConns is how many of the connections are not for data. What may wait at the server for
+// somebody's lock has all but one of them, so that leases are renewed and memos saved meanwhile.
 const controlConns = 2
 
 func (c Config) withDefaults() Config {

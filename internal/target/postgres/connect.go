@@ -104,7 +104,21 @@ func isTLS(c *pgconn.PgConn) bool {
 	return ok
 }
 
-// transact runs fn in a transaction on a connection that is not for data. Its isolation is read
+// transactSlowly is transact for what may wait for locks that transactions with data, or other
+// programs, hold: raising an epoch, making tables. It leaves a connection to those that do not.
+func (t *Target) transactSlowly(ctx context.Context, fn func(tx pgx.Tx) error) error {
+	select {
+	case t.waiters <- struct{}{}:
+		defer func() { <-t.waiters }()
+	case <-t.closed:
+		return t.open()
+	case <-ctx.Done():
+		return classify(ctx, context.Cause(ctx))
+	}
+	return t.transact(ctx, fn)
+}
+
+// transact runs fn in a transaction on a connection that is not for data. It must not wait for long. Its isolation is read
 // committed, so that each statement sees what was committed before it got its lock.
 func (t *Target) transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	if err := t.open(); err != nil {

@@ -401,3 +401,113 @@ func TestDiskFull(t *testing.T) {
 	}
 	server.Stop(t) // before its disk is taken away
 }
+
+// Loops whose predecessors hang at the server wait for them; other loops keep their leases and save
+// their memos meanwhile, and can be fenced and taken over (ISOLATED).
+func TestLoopsThatWaitLeaveAConnectionToOthers(t *testing.T) {
+	t.Parallel()
+	target := open(t, Config{ApplyTimeout: 8 * time.Second})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	healthy, err := target.Take(ctx, logical.Claim{Loop: "healthy", Holder: "me", TTL: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, mut := value(1)
+	if err := logicaltest.Apply(ctx, healthy, mut(0)); err != nil {
+		t.Fatal(err)
+	}
+	const stuck = 3
+	fences := make(chan error, stuck)
+	for i := range int64(stuck) {
+		s := take(t, target, fmt.Sprint("stuck", i), "me")
+		open, err := s.Begin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = open.Rollback(ctx) }()
+		if err := open.Apply(ctx, []logical.Mutation{mut(i + 1)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := flushNow(ctx, open); err != nil {
+			t.Fatal(err)
+		}
+		go func() { fences <- s.Fence(ctx) }()
+	}
+	until(t, func() bool {
+		return rows(t, target, "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")[0][0] != "0"
+	})
+	for range 20 {
+		start := time.Now()
+		if err := healthy.SaveMemo(ctx, logical.MemoState{Point: json.RawMessage("1")}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("saving a memo took %s", took)
+		}
+	}
+	if err := healthy.Fence(ctx); err != nil {
+		t.Error(err)
+	}
+	if len(fences) > 0 {
+		t.Errorf("a fence did not wait, or the healthy loop's took as long as the others' may: %v", <-fences)
+	}
+	for range stuck {
+		wantRetry(t, "a transaction that hangs", <-fences, "older transaction", "still open")
+	}
+	select {
+	case <-healthy.Lost():
+		t.Error("the healthy loop has lost its lease")
+	default:
+	}
+}
+
+func TestTakeOverADeadConnection(t *testing.T) {
+	t.Parallel()
+	direct := open(t, Config{})
+	link := testenv.NewLink(t, portOf(t, direct))
+	target := open(t, Config{DSN: viaPort(t, direct.cfg.DSN, link.Port()), ApplyTimeout: time.Second})
+	take(t, target, "first", "me") // so that there is a connection
+	link.Freeze()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := target.Take(ctx, logical.Claim{Loop: "loop", Holder: "me"})
+	link.Thaw()
+	if ctx.Err() != nil {
+		t.Fatal("it has no bound of its own")
+	}
+	wantRetry(t, "a connection that is dead", err, "no answer from the server")
+	take(t, target, "loop", "me")
+}
+
+// A transaction that is applied in parts, each of which is flushed, may break a deferred constraint in
+// between: the row that is missing may be in the next part.
+func TestDeferredConstraintsAreNotCheckedBetweenParts(t *testing.T) {
+	t.Parallel()
+	target := open(t, Config{})
+	exec(t, target, `CREATE TABLE parent (id bigint PRIMARY KEY);
+CREATE TABLE child (id bigint PRIMARY KEY, parent bigint REFERENCES parent DEFERRABLE INITIALLY DEFERRED)`)
+	key := logical.Column{Name: "id", Kind: logical.KindInt64, Key: true}
+	parent := &logical.Relation{Name: "parent", Columns: []logical.Column{key}}
+	child := &logical.Relation{Name: "child", Columns: []logical.Column{key, {Name: "parent", Kind: logical.KindInt64}}}
+	s := take(t, target, "loop", "me")
+	tx, err := s.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	for _, part := range []logical.Mutation{
+		{Op: logical.OpUpsert, Relation: child, Values: []logical.Value{logical.Int64(1), logical.Int64(1)}},
+		{Op: logical.OpUpsert, Relation: parent, Values: []logical.Value{logical.Int64(1)}},
+	} {
+		if err := tx.Apply(t.Context(), []logical.Mutation{part}); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.Apply(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -51,7 +51,7 @@ func (s *session) Prepare(ctx context.Context, relations []*logical.Relation) er
 // define makes and extends the tables of relations.
 func (s *session) define(ctx context.Context, relations []*logical.Relation) error {
 	for try := 1; ; try++ {
-		err := s.t.transact(ctx, func(tx pgx.Tx) error { return s.defineIn(ctx, tx, relations) })
+		err := s.t.transactSlowly(ctx, func(tx pgx.Tx) error { return s.defineIn(ctx, tx, relations) })
 		if err == nil || try == ddlTries || !mayHeal(err) {
 			return err
 		}

@@ -115,7 +115,7 @@ func (t *Target) stagingVersion(ctx context.Context) (version int64, err error) 
 // migrate brings the staging tables to the version that this program knows. Several processes may
 // do so at once.
 func (t *Target) migrate(ctx context.Context) error {
-	return t.transact(ctx, func(tx pgx.Tx) error {
+	return t.transactSlowly(ctx, func(tx pgx.Tx) error {
 		if !t.crdb.Load() {
 			if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lockKey("staging", t.cfg.StagingSchema)); err != nil {
 				return err

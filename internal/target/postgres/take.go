@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,10 +22,7 @@ func (t *Target) Take(ctx context.Context, claim logical.Claim) (logical.Session
 		if err := t.open(); err != nil {
 			return nil, err
 		}
-		if err := t.stage(ctx); err != nil {
-			return nil, err
-		}
-		epoch, remaining, holder, err := t.tryTake(ctx, claim)
+		epoch, remaining, holder, err := t.attemptTake(ctx, claim)
 		if err != nil {
 			t.restage(err)
 			return nil, err
@@ -38,6 +36,25 @@ func (t *Target) Take(ctx context.Context, claim logical.Claim) (logical.Session
 	}
 }
 
+// answerTime is what a try to take a loop over may take in addition to the apply timeout, by which the
+// server itself ends its statements.
+const answerTime = 2 * time.Second
+
+// attemptTake is tryTake, bounded in time: a connection may be dead without a word, and the caller
+// waits for as long as a lease lasts.
+func (t *Target) attemptTake(ctx context.Context, claim logical.Claim) (epoch int64, remaining time.Duration, holder string, err error) {
+	bound := t.cfg.ApplyTimeout + answerTime
+	attempt, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	if err = t.stage(attempt); err == nil {
+		epoch, remaining, holder, err = t.tryTake(attempt, claim)
+	}
+	if err != nil && attempt.Err() != nil && ctx.Err() == nil {
+		err = retry(errors.Errorf("postgres: no answer from the server within %s: %v", bound, err), hintConnection)
+	}
+	return epoch, remaining, holder, err
+}
+
 // restage looks for the staging tables again if they are gone.
 func (t *Target) restage(err error) {
 	if code := sqlState(err); code == "42P01" || code == "3F000" {
@@ -47,7 +64,7 @@ func (t *Target) restage(err error) {
 
 // tryTake takes the loop over and returns its epoch; 0 if somebody else holds the lease.
 func (t *Target) tryTake(ctx context.Context, claim logical.Claim) (epoch int64, remaining time.Duration, holder string, err error) {
-	err = t.transact(ctx, func(tx pgx.Tx) error {
+	err = t.raise(ctx, claim.Loop, func(tx pgx.Tx) error {
 		epoch = 0
 		var mine bool
 		err := tx.QueryRow(ctx, `INSERT INTO `+t.staging+`leases AS l (loop, epoch, holder, ttl_ms, expires)
@@ -71,15 +88,43 @@ RETURNING true`, claim.Loop, claim.Holder, claim.TTL.Milliseconds()).Scan(&mine)
 	return epoch, remaining, holder, err
 }
 
+// firstLockWait is how long raising an epoch waits at first before it lets others wait.
+const firstLockWait = 500 * time.Millisecond
+
+// raise runs fn, which raises the epoch of a loop, in a transaction. It waits for the loop's older
+// transactions, for as long as the apply timeout. Between its tries it gives its connection back, so
+// that other loops need not wait for what hangs in this one; the tries grow longer, because each one
+// keeps newer transactions of the loop waiting, and gets through in the end.
+func (t *Target) raise(ctx context.Context, loop string, fn func(tx pgx.Tx) error) error {
+	end := time.Now().Add(t.cfg.ApplyTimeout)
+	for wait := firstLockWait; ; wait *= 2 {
+		last := wait >= time.Until(end)
+		if last {
+			wait = max(time.Until(end), 10*time.Millisecond)
+		}
+		err := t.transactSlowly(ctx, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", max(1, wait.Milliseconds()))); err != nil {
+				return err
+			}
+			return fn(tx)
+		})
+		code := sqlState(err)
+		switch {
+		case code == "55P03" && !last:
+			continue
+		case (code == "55P03" || code == "57014") && ctx.Err() == nil:
+			return retry(errors.Errorf("postgres: an older transaction of loop %q is still open at the server", loop),
+				"it ends by itself within the apply timeout or the idle timeout; pg_stat_activity shows what it waits for")
+		}
+		return err
+	}
+}
+
 // bump raises the epoch of a loop, once the transactions that prove the old one have ended, and
 // dates the lease.
 func (t *Target) bump(ctx context.Context, tx pgx.Tx, loop string) (epoch int64, err error) {
 	if !t.crdb.Load() {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", t.epochKey(loop)); err != nil {
-			if sqlState(err) == "57014" && ctx.Err() == nil {
-				err = retry(errors.Errorf("postgres: an older transaction of loop %q is still open at the server", loop),
-					"it ends by itself within the apply timeout or the idle timeout; pg_stat_activity shows what it waits for")
-			}
 			return 0, err
 		}
 	}
@@ -133,7 +178,7 @@ WHERE loop = $1 AND epoch = $2`, s.claim.Loop, s.epoch.Load())
 func (s *session) Fence(ctx context.Context) error {
 	epoch := s.epoch.Load()
 	var bumped int64
-	err := s.t.transact(ctx, func(tx pgx.Tx) error {
+	err := s.t.raise(ctx, s.claim.Loop, func(tx pgx.Tx) error {
 		if err := s.check(ctx, tx); err != nil {
 			return err
 		}

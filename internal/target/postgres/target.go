@@ -21,6 +21,7 @@ type Target struct {
 	staging    string // the quoted staging schema with a dot behind it
 	data       *pgxpool.Pool
 	control    *pgxpool.Pool
+	waiters    chan struct{} // holds a token for each control connection that may wait for somebody's lock
 	catalog    *catalog
 	works      sync.Pool // of *work
 	collisions atomic.Int64
@@ -51,6 +52,7 @@ func Open(_ context.Context, cfg Config) (*Target, error) {
 		staging:  ident.Quote(cfg.StagingSchema) + ".",
 		catalog:  newCatalog(),
 		closed:   make(chan struct{}),
+		waiters:  make(chan struct{}, controlConns-1),
 		sessions: map[string]*session{},
 	}
 	t.works.New = func() any { return newWork() }
