@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,9 @@ func main() {
 	ctx, stop := untilSignal(context.Background(), os.Stderr)
 	err := command().ExecuteContext(ctx)
 	stop()
+	if err != nil && strings.HasPrefix(err.Error(), "unknown command") {
+		err = exit.Usage(err) // cobra has no type for it
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "tailrace:", err)
 	}
@@ -53,12 +57,12 @@ func command() *cobra.Command {
 	return root
 }
 
-// untilSignal returns a context that ends at the first SIGINT or SIGTERM; the second ends the process
+// untilSignal returns a context that ends at the first SIGINT, SIGTERM or SIGHUP; the second ends the process
 // at once.
 func untilSignal(ctx context.Context, w io.Writer) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
 		for range signals {
 			if ctx.Err() != nil {

@@ -122,6 +122,8 @@ func TestStartThatCannotWorkSaysWhy(t *testing.T) {
 		{name: "data directory is a file", args: []string{"--dataDir", file}, code: 1, says: []string{file}},
 		{name: "bad address", args: []string{"--bindAddr", "nonsense"}, code: 1, says: []string{"nonsense"}},
 		{name: "unknown flag", args: []string{"--bindAdr", "x"}, code: 2, says: []string{"--bindAdr", "--help"}},
+		{name: "empty address", args: []string{"--bindAddr", ""}, code: 2, says: []string{"bindAddr"}},
+		{name: "no budget", args: []string{"--bytesInFlight", "0"}, code: 2, says: []string{"--bytesInFlight"}},
 		{name: "argument", args: []string{"now"}, code: 2, says: []string{"now"}},
 		{name: "bad size", args: []string{"--maxBodySize", "many"}, code: 2, says: []string{"maxBodySize", "10MiB"}},
 		{name: "small budget", args: []string{"--bytesInFlight", "1"}, code: 2, says: []string{"bytesInFlight"}},
@@ -195,7 +197,7 @@ func TestFullDiskRefusesAndHeals(t *testing.T) {
 			acked++
 		}
 	}
-	if status < 500 || !strings.Contains(text, "space") {
+	if status != http.StatusServiceUnavailable || !strings.Contains(text, "space") {
 		t.Fatalf("the full disk was answered with %d %s", status, text)
 	}
 	if err := os.Remove(ballast); err != nil {

@@ -128,3 +128,11 @@ type AckError struct {
 func (e *AckError) Error() string {
 	return fmt.Sprintf("queue %s: sequence %d was acknowledged, but the newest is %d", e.Queue, e.Sequence, e.Last)
 }
+
+// NoQueueError says that a directory holds nothing of a queue, so that nothing in it is looked at or moved.
+type NoQueueError struct{ Dir string }
+
+// Error says what to give.
+func (e *NoQueueError) Error() string {
+	return "queue: " + e.Dir + " holds no queue: give the directory of one stream, such as DATADIR/replicationq/default"
+}

@@ -154,7 +154,7 @@ func (q *Queue) saveCursor(clean bool) error {
 	q.mu.Lock()
 	at := q.head.at
 	c.LastTime = q.lastTime
-	if at.seg != nil {
+	if at.seg != nil && at.seq != 0 {
 		c.HeadFirst, c.HeadGen, c.HeadOff = at.seg.first, at.seg.gen, at.off
 	}
 	c.Next = q.next

@@ -87,6 +87,13 @@ type inspection struct {
 	out    []byte
 }
 
+// isQueue reports whether a directory holds anything of a queue.
+func isQueue(entries []disk.Entry) bool {
+	return len(segmentsOf(entries, ID{})) > 0 || slices.ContainsFunc(entries, func(e disk.Entry) bool {
+		return e.Name == cursorName || e.Name == lossesName
+	})
+}
+
 // walker holds the blocks of a group until it is known to be complete.
 type walker struct {
 	all  bool
@@ -99,6 +106,9 @@ func inspect(cfg Config, deep bool, walk *walker) (*Report, error) {
 	entries, err := cfg.FS.List(cfg.Dir)
 	if err != nil {
 		return nil, errors.Wrapf(err, "queue: list %s", cfg.Dir)
+	}
+	if !isQueue(entries) {
+		return nil, errors.WithStack(&NoQueueError{Dir: cfg.Dir})
 	}
 	lock, err := lockQueue(cfg.FS, cfg.Dir)
 	var locked *LockedError

@@ -84,6 +84,9 @@ func (q *Queue) load() error {
 			q.setNamedAside(name)
 		}
 	}
+	if err := q.missSegments(c); err != nil {
+		return err
+	}
 	q.head.saved = c.Acked
 	if found && c.Next == q.next {
 		return nil
@@ -92,6 +95,19 @@ func (q *Queue) load() error {
 	// the numbers before the segment that tells of it can be removed.
 	q.head.stale = true
 	return q.saveCursor(false)
+}
+
+// missSegments declares lost what a cursor says was unsent when the queue was closed, if nobody has left a
+// single segment of it.
+func (q *Queue) missSegments(c cursor) error {
+	if !c.Clean || len(q.segs) > 0 || c.Next <= q.settled()+1 || c.HeadOff < dataStart {
+		return nil
+	}
+	first, last := q.settled()+1, c.Next-1
+	q.log.Error("all segments of the queue are gone, and there was unsent data in them", "queue", q.name)
+	return q.declareTo(last, Loss{
+		Reason: LostCorrupt, First: first, Last: last, Blocks: uint64(last - first + 1), Time: q.cfg.Now().UnixNano(),
+	})
 }
 
 // identify finds the queue's id: in the cursor, else in any segment or in the

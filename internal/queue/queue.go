@@ -27,6 +27,7 @@ type Queue struct {
 	writer writer // who appends, under its own lock
 	head   head   // where sending begins, under its own lock
 	books  books  // what was lost, under its own lock
+	told   sayings
 
 	mu       sync.Mutex
 	limits   Limits
@@ -155,8 +156,10 @@ func (q *Queue) shut() error {
 }
 
 func (q *Queue) tellLoss(x Loss) {
-	q.log.Warn("queue lost data", "queue", q.name, "reason", x.Reason, "first", x.First, "last", x.Last,
-		"blocks", x.Blocks, "points", x.Points, "bytes", x.Bytes, "exact", x.Exact)
+	if n, say := q.told.count(q.cfg.Now()); say {
+		q.log.Warn("queue lost data", "queue", q.name, "reason", x.Reason, "first", x.First, "last", x.Last,
+			"blocks", x.Blocks, "points", x.Points, "bytes", x.Bytes, "exact", x.Exact, "lossesSinceLastSaid", n)
+	}
 	if q.cfg.Events.Lost != nil {
 		q.cfg.Events.Lost(x)
 	}
@@ -168,4 +171,26 @@ func (q *Queue) warn(err error) {
 	if q.cfg.Events.Warned != nil {
 		q.cfg.Events.Warned(err)
 	}
+}
+
+// sayEvery is how often losses are logged: a queue that drops has one for each write.
+const sayEvery = time.Second
+
+// sayings keeps the log from being flooded by losses. All of them are counted and recorded.
+type sayings struct {
+	mu sync.Mutex
+	at time.Time
+	n  int
+}
+
+// count counts one, and reports whether to say it, and how many there were since the last that was said.
+func (s *sayings) count(now time.Time) (n int, say bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n++
+	if since := now.Sub(s.at); since >= 0 && since < sayEvery {
+		return 0, false
+	}
+	n, s.n, s.at = s.n, 0, now
+	return n, true
 }

@@ -140,8 +140,14 @@ func (c Config) Validate() error {
 	case c.DataDir == "":
 		return errors.New("--dataDir: name a directory")
 	}
+	if c.BindAddr == "" {
+		return errors.New("--bindAddr: give an address such as 127.0.0.1:8086")
+	}
+	if c.BytesInFlight == 0 {
+		return errors.Errorf("--bytesInFlight: give at least %d", logical.MinBytesInFlight)
+	}
 	if err := c.Loop().Validate(); err != nil {
-		return errors.WithMessage(err, "flag")
+		return errors.Errorf("--%s", err)
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	stderrors "errors"
 	"fmt"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/pkg/errors"
@@ -18,7 +20,35 @@ import (
 
 // intake is the streams as the HTTP server sees them: its interfaces and its errors on one side, the
 // streams' on the other.
-type intake struct{ streams *influxlogical.Streams }
+type intake struct {
+	streams *influxlogical.Streams
+	trouble *trouble
+}
+
+// trouble remembers why the last write could not be made durable, for as long as that is news.
+type trouble struct {
+	mu  sync.Mutex
+	err error
+	at  time.Time
+}
+
+// troubleLasts is how long a server counts as not ready after a write failed and none was tried since.
+const troubleLasts = 30 * time.Second
+
+func (t *trouble) set(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.err, t.at = err, time.Now()
+}
+
+func (t *trouble) get() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Since(t.at) > troubleLasts {
+		return nil
+	}
+	return t.err
+}
 
 var (
 	_ server.Intake = intake{}
@@ -37,6 +67,7 @@ func (in intake) Bucket(_ context.Context, ref string) (server.Bucket, error) {
 func (in intake) Write(ctx context.Context, bucket string, blocks []lineprotocol.Block) error {
 	err := in.streams.Write(ctx, bucket, blocks)
 	if err == nil {
+		in.trouble.set(nil)
 		return nil
 	}
 	if e, ok := stderrors.AsType[*influxlogical.UnknownBucketError](err); ok {
@@ -49,9 +80,15 @@ func (in intake) Write(ctx context.Context, bucket string, blocks []lineprotocol
 		case e.Scope == "queue":
 			return &server.QueueFullError{Stream: e.Queue}
 		}
+		in.trouble.set(err)
 		return &server.UnavailableError{Reason: e.Error()}
 	}
+	if errors.Is(err, syscall.ENOSPC) {
+		in.trouble.set(err)
+		return &server.UnavailableError{Reason: "the disk is full: " + err.Error()}
+	}
 	if e, ok := stderrors.AsType[*influxlogical.WriteError](err); ok {
+		in.trouble.set(err)
 		return &server.StoreError{Kept: e.Kept, Failed: e.Failed, Err: e.Err}
 	}
 	if errors.Is(err, influxlogical.ErrStopping) {
@@ -65,7 +102,7 @@ func (in intake) Accepting(context.Context) error {
 	if in.streams.Stopping() {
 		return influxlogical.ErrStopping
 	}
-	return nil
+	return in.trouble.get()
 }
 
 // stalledAfter is how long something may wait behind a failing loop until the stream counts as stalled:

@@ -152,7 +152,7 @@ func ProvideStreams(
 func ProvideHTTP(
 	config Config, operator Operator, streams *influxlogical.Streams, log *slog.Logger, reg *prometheus.Registry,
 ) (*server.Server, error) {
-	in := intake{streams}
+	in := intake{streams, new(trouble)}
 	return server.New(server.Config{
 		BindAddr: config.BindAddr, MaxBodySize: int64(config.MaxBodySize), Version: config.Version,
 	}, server.Deps{

@@ -46,7 +46,7 @@ func (x *tx) planAll(ctx context.Context, muts []logical.Mutation) error {
 			var err error
 			if p, err = x.s.t.plan(ctx, m.Relation); err != nil {
 				if errors.Is(err, errNeedsDDL) {
-					err = retry(errors.Errorf("postgres: the table of %s lacks columns, or is not there", m.Relation), "it is made or extended by Prepare")
+					err = retry(errors.Errorf("postgres: the table of %s lacks columns, or is not there", m.Relation), "it is made or extended before the next try")
 				}
 				return err
 			}

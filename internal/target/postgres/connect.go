@@ -136,5 +136,12 @@ func (t *Target) transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
 		}
 		return fn(tx)
 	})
+	if outlived(sqlState(err)) {
+		t.control.Reset()
+	}
 	return classify(ctx, err)
 }
+
+// outlived reports whether a SQLSTATE says something that a new connection may not: the server stops, or the
+// session cannot write because of a setting or a role that it got when it began.
+func outlived(code string) bool { return strings.HasPrefix(code, "57P") || code == "25006" }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pkg/errors"
@@ -118,7 +117,7 @@ func (x *tx) explain(ctx context.Context, err error, statements []statement, at 
 		x.s.t.catalog.forget()
 		return retry(errors.Errorf("postgres: the columns of table %s were changed", s.table.quoted), hintSchema)
 	}
-	if !answered && ctx.Err() == nil || answered && strings.HasPrefix(pg.Code, "57P") {
+	if !answered && ctx.Err() == nil || answered && outlived(pg.Code) {
 		x.pool.Reset() // the other connections have most likely died of the same
 	}
 	classified := classify(ctx, err)

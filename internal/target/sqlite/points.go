@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ncruces/go-sqlite3"
@@ -18,6 +19,13 @@ const (
 // nameRules are SQLite's; the prefixes are its own and ours.
 func nameRules() ident.Rules {
 	return ident.Rules{FoldCase: true, ReservedPrefixes: []string{"sqlite_", "_tailrace_"}}
+}
+
+// reserved reports whether a table's name is not for measurements.
+func reserved(name string) bool {
+	return slices.ContainsFunc(nameRules().ReservedPrefixes, func(prefix string) bool {
+		return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
+	})
 }
 
 // columnSpace is the namespace of a table of points.
@@ -84,6 +92,9 @@ func (w *writer) pointsTable(rel *logical.Relation) (*table, error) {
 			err = w.forgetTable(name)
 		}
 		return t, err
+	}
+	if reserved(w.cfg.tableName(rel)) {
+		return nil, nil // a table of that name is SQLite's, or our own
 	}
 	t, err := w.table(w.cfg.tableName(rel))
 	if t == nil || t.ours || t.name != w.cfg.tableName(rel) {
