@@ -13,7 +13,7 @@ type tuner struct {
 }
 
 const (
-	firstRows = 128              // the limit that a shard starts with
+	firstRows = 512              // the limit that a shard starts with: twice that is where PostgreSQL's COPY pays
 	leastRows = 16               // and that it never goes below
 	gain      = 1.05             // a doubling is kept if the rate grew by this factor
 	slowBatch = 2 * time.Second  // batches that take longer are made smaller
