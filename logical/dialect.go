@@ -60,6 +60,8 @@ type Inbox interface {
 // loop is in fan mode, BackfillInto is called in place of ReadInto; when it returns nil, the loop
 // goes on with ReadInto after the last transaction that it sent, without a gap and without a
 // second pass.
+//
+// The loop does not make use of it yet: it calls ReadInto in every mode.
 type Backfiller interface {
 	Dialect
 	BackfillInto(ctx context.Context, from Stamp, out Outbox) error
@@ -89,6 +91,8 @@ type Stalenesser interface {
 
 // A Lessor makes sure that only one process runs a loop. A dialect implements it if its source needs
 // that; targets that can keep leases grant one with each [Session].
+//
+// The loop does not make use of it yet.
 type Lessor interface {
 	// Acquire waits until the lease of the named loop is held.
 	Acquire(ctx context.Context, loop string) (Lease, error)
