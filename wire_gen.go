@@ -57,7 +57,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	streams, err := start.ProvideStreams(config, installation, store, factory, target, logger, registry)
+	streams, cleanup4, err := start.ProvideStreams(config, installation, store, factory, target, logger, registry)
 	if err != nil {
 		cleanup3()
 		cleanup2()
@@ -66,6 +66,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 	}
 	server, err := start.ProvideHTTP(config, operator, streams, logger, registry)
 	if err != nil {
+		cleanup4()
 		cleanup3()
 		cleanup2()
 		cleanup()
@@ -73,6 +74,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 	}
 	startServer := start.NewServer(config, logger, installation, operator, target, streams, server)
 	return startServer, func() {
+		cleanup4()
 		cleanup3()
 		cleanup2()
 		cleanup()

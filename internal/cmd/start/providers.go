@@ -136,16 +136,26 @@ func ProvideStore(config Config, in *installation.Installation, log *slog.Logger
 func ProvideStreams(
 	config Config, in *installation.Installation, store *queue.Store, factory *loops.Factory, target Target, log *slog.Logger,
 	reg *prometheus.Registry,
-) (*influxlogical.Streams, error) {
+) (*influxlogical.Streams, func(), error) {
 	streams := influxlogical.NewStreams(influxlogical.Config{Factory: factory, Store: store, Installation: in.ID(), Log: log})
 	if err := reg.Register(streams.Collector()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	_, err := streams.Add(influxlogical.StreamConfig{
 		ID: "default", Bucket: DefaultBucket, Target: target.Target, Schema: config.TargetSchema, Loop: config.Loop(),
 		Queue: config.Queue(),
 	})
-	return streams, err
+	if err != nil {
+		return nil, nil, err
+	}
+	// The server has closed them already, unless it never came to run.
+	return streams, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), config.GracePeriod)
+		defer cancel()
+		if err := streams.Close(ctx); err != nil {
+			log.Warn("closing the streams", "error", err)
+		}
+	}, nil
 }
 
 // ProvideHTTP makes the HTTP server.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,7 +77,7 @@ func (r *rig) close() {
 func (r *rig) write(lines string) {
 	r.t.Helper()
 	var n lineprotocol.Normalizer
-	res, err := n.Normalize(stringsReader(lines), lineprotocol.Options{Now: time.Now()})
+	res, err := n.Normalize(strings.NewReader(lines), lineprotocol.Options{Now: time.Now()})
 	if err != nil {
 		r.t.Fatal(err)
 	}
