@@ -41,22 +41,21 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	// SQLite keeps the modes of files that are there; the journal holds what the file held.
-	for _, path := range []string{cfg.Path, cfg.Path + "-journal"} {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-		if err == nil {
-			err = f.Close()
-		}
-		if err != nil {
-			return nil, errors.Wrap(err, "metadata")
-		}
+	f, err := os.OpenFile(cfg.Path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		return nil, errors.Wrap(err, "metadata")
 	}
 	path, err := filepath.Abs(cfg.Path)
 	if err != nil {
 		return nil, errors.Wrap(err, "metadata")
 	}
-	// The journal is truncated and not unlinked, so that a commit is durable with FULL.
+	// The journal is truncated and not unlinked, so that a commit is durable with FULL; its mode is that
+	// of the file, because it holds what the file held.
 	dsn := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: url.Values{
+		"modeof":  {path},
 		"_pragma": {"busy_timeout(5000)", "journal_mode(truncate)", "synchronous(full)", "foreign_keys(on)", "secure_delete(on)"},
 	}.Encode()}
 	db, err := driver.Open(dsn.String())
