@@ -25,46 +25,44 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	target, cleanup2, err := start.ProvideTarget(ctx, config, installation, logger)
+	store, cleanup2, err := start.ProvideStore(config, installation, logger)
 	if err != nil {
-		cleanup()
-		return nil, nil, err
-	}
-	store, cleanup3, err := start.ProvideStore(config, installation, logger)
-	if err != nil {
-		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
 	registry, err := start.ProvideRegistry()
 	if err != nil {
-		cleanup3()
 		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
 	metrics, err := start.ProvideLoopMetrics(registry)
 	if err != nil {
-		cleanup3()
 		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
 	factory, err := start.ProvideFactory(installation, logger, metrics)
 	if err != nil {
-		cleanup3()
 		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
-	streams, cleanup4, err := start.ProvideStreams(config, installation, store, factory, target, logger, registry)
+	streams, cleanup3, err := start.ProvideStreams(config, installation, store, factory, logger, registry)
+	if err != nil {
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	metadataStore, cleanup4, err := start.ProvideMetadata(ctx, installation, logger)
 	if err != nil {
 		cleanup3()
 		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
-	server, err := start.ProvideHTTP(config, operator, streams, logger, registry)
+	opener := start.ProvideOpener(config, logger)
+	service, err := start.ProvideReplication(ctx, config, installation, metadataStore, streams, opener, logger)
 	if err != nil {
 		cleanup4()
 		cleanup3()
@@ -72,7 +70,15 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	startServer := start.NewServer(config, logger, installation, operator, target, streams, server)
+	server, err := start.ProvideHTTP(config, operator, streams, service, logger, registry)
+	if err != nil {
+		cleanup4()
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	startServer := start.NewServer(config, logger, installation, operator, streams, service, server)
 	return startServer, func() {
 		cleanup4()
 		cleanup3()

@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/pkg/errors"
 )
@@ -14,21 +15,22 @@ type Seed struct {
 	Stream Stream
 }
 
-// seeded is the fact that Seed has been called: what users delete of it stays deleted. Its value is the
-// ID of the remote.
-const seeded = "seeded remote"
+// Seeded are the IDs of what Seed has made, whether or not it is still there.
+type Seeded struct{ Remote, Stream ID }
+
+// seeded is the fact that Seed has been called: what users delete of it stays deleted.
+const seeded = "seeded"
 
 // Seed stores what a new installation begins with, all of it or nothing, unless that has been done
-// before. It returns the ID of the remote that it made, then or now.
-func (s *Store) Seed(ctx context.Context, seed Seed) (remote ID, err error) {
+// before. It returns what it made, then or now.
+func (s *Store) Seed(ctx context.Context, seed Seed) (made Seeded, err error) {
 	err = s.do(ctx, func(t tx) error {
 		known, err := t.list("SELECT value FROM facts WHERE name = ?", seeded)
 		if err != nil {
 			return err
 		}
 		if len(known) > 0 {
-			remote, err = ParseID(known[0])
-			return errors.Wrapf(err, "metadata: %q", known[0])
+			return errors.Wrap(json.Unmarshal([]byte(known[0]), &made), "metadata: what the installation began with")
 		}
 		org, err := t.createOrg(seed.Org)
 		if err != nil {
@@ -44,12 +46,17 @@ func (s *Store) Seed(ctx context.Context, seed Seed) (remote ID, err error) {
 			return err
 		}
 		seed.Stream.BucketID, seed.Stream.RemoteID = bucket.ID, r.ID
-		if _, err := t.createStream(seed.Stream); err != nil {
+		stream, err := t.createStream(seed.Stream)
+		if err != nil {
 			return err
 		}
-		remote = r.ID
-		_, err = t.exec("fact", seeded, "INSERT INTO facts (name, value) VALUES (?, ?)", seeded, remote.String())
+		made = Seeded{Remote: r.ID, Stream: stream.ID}
+		text, err := json.Marshal(made)
+		if err != nil {
+			return errors.Wrap(err, "metadata")
+		}
+		_, err = t.exec("fact", seeded, "INSERT INTO facts (name, value) VALUES (?, ?)", seeded, string(text))
 		return err
 	})
-	return remote, err
+	return made, err
 }

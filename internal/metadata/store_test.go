@@ -149,7 +149,7 @@ func TestSeedHappensOnce(t *testing.T) {
 	first, err := s.Seed(t.Context(), seed)
 	must(t, err)
 	list, err := s.Streams(t.Context(), StreamFilter{})
-	if err != nil || len(list) != 1 || list[0].RemoteID != first {
+	if err != nil || len(list) != 1 || first != (Seeded{list[0].RemoteID, list[0].ID}) {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	_, err = s.RetireStream(t.Context(), list[0].ID)

@@ -26,7 +26,7 @@ type Config struct {
 	RetryDelay     time.Duration
 	StandbyTimeout time.Duration
 	// TargetConn is the target of the default stream: sqlite:PATH or postgres://…; empty for the embedded
-	// one.
+	// one. It is stored at the first start, and changes what is stored at later ones.
 	TargetConn string
 	// TargetSchema is the schema of a SQL server that the measurements' tables are in; empty for public.
 	TargetSchema string
@@ -34,6 +34,12 @@ type Config struct {
 	TargetDBConns int
 	StagingSchema string
 	IndexTags     []string
+	// QueueDir is where the queues are; empty for replicationq in DataDir.
+	QueueDir string
+	// SQLiteDir is where database files may lie that come over the API; empty for DataDir.
+	// AllowRemoteHosts are the hosts that remotes may name that come over the API; empty for all.
+	SQLiteDir        string
+	AllowRemoteHosts []string
 	// BackfillWindow, FanShards and Immediate choose the mode of the loops; see logical.Config.
 	BackfillWindow time.Duration
 	FanShards      int
@@ -73,7 +79,7 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.DurationVar(&c.ApplyTimeout, "applyTimeout", loop.ApplyTimeout, "the longest that a statement at the target may take")
 	set.DurationVar(&c.RetryDelay, "retryDelay", loop.RetryDelay, "the first delay after a failure; grows exponentially, with jitter, up to 30s")
 	set.DurationVar(&c.StandbyTimeout, "standbyTimeout", loop.StandbyTimeout, "how often progress is stored and told to the source, at the least")
-	set.StringVar(&c.TargetConn, "targetConn", "", "where the default stream goes: postgres://user:password@host/database or sqlite:PATH; default is an embedded SQLite file")
+	set.StringVar(&c.TargetConn, "targetConn", "", "where the default stream goes: postgres://user:password@host/database or sqlite:PATH; it is stored; default is an embedded SQLite file")
 	set.StringVar(&c.TargetSchema, "targetSchema", "", "the schema of a SQL server for the tables of measurements; default is public")
 	set.IntVar(&c.TargetDBConns, "targetDBConns", 16, "the most connections to a SQL server")
 	set.StringVar(&c.StagingSchema, "stagingSchema", "_tailrace", "where a SQL server keeps consistent points, leases and dead letters")
@@ -81,6 +87,9 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.DurationVar(&c.BackfillWindow, "backfillWindow", 10*time.Minute, "fan out when the oldest write that waits is older than this, and go back to serial below half of it; 0s is never")
 	set.IntVar(&c.FanShards, "fanShards", 0, "target transactions in flight in fan mode; 0 is max(4, 2 × CPUs), and at most targetDBConns less two")
 	set.BoolVar(&c.Immediate, "immediate", false, "fan out always: faster, in order per key, but readers see writes in part")
+	set.StringVar(&c.QueueDir, "queueDir", "", "the queues live here, each in a directory of its own; default is replicationq in the data directory")
+	set.StringVar(&c.SQLiteDir, "sqliteDir", "", "remotes that are made over the API may use SQLite files below this directory; default is the data directory")
+	set.StringSliceVar(&c.AllowRemoteHosts, "allowRemoteHosts", nil, "remotes that are made over the API may name these hosts only: names, *.names, addresses or networks such as 10.0.0.0/8; default is all")
 	set.StringVar(&c.QueueSync, "queueSync", "always", "when a write is durable: always (a power cut loses nothing), interval (at most a second) or never (up to the system)")
 	set.Var(&c.MaxQueueSize, "maxQueueSize", "the most that may wait in a stream's queue, as stored (a point takes some 20 bytes)")
 	set.StringVar(&c.QueueFullPolicy, "queueFullPolicy", "refuse", "when a queue is full: refuse (503), dropOldest or dropNewest; what is dropped is counted and recorded")
@@ -139,6 +148,9 @@ func (c Config) Validate() error {
 		return errors.New("--stagingSchema: name a schema")
 	case c.DataDir == "":
 		return errors.New("--dataDir: name a directory")
+	}
+	if _, _, err := c.targetConn(); err != nil {
+		return err
 	}
 	if c.BindAddr == "" {
 		return errors.New("--bindAddr: give an address such as 127.0.0.1:8086")

@@ -4,60 +4,65 @@ import (
 	"context"
 	"log/slog"
 	"net/url"
-	"strings"
+	"path/filepath"
 
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/cmd/exit"
-	"github.com/tailrace-cdc/tailrace/internal/installation"
+	"github.com/tailrace-cdc/tailrace/internal/remote"
 	"github.com/tailrace-cdc/tailrace/internal/target/postgres"
 	"github.com/tailrace-cdc/tailrace/internal/target/sqlite"
+	"github.com/tailrace-cdc/tailrace/logical"
 )
 
-// openTarget opens what --targetConn names. A target that is down is no error: the server takes writes,
-// and the loop catches up later.
-func openTarget(ctx context.Context, config Config, in *installation.Installation, log *slog.Logger) (Target, error) {
-	scheme, rest, _ := strings.Cut(config.TargetConn, ":")
-	switch scheme {
-	case "":
-		return openSQLite(ctx, in.Path(EmbeddedTarget), log)
-	case "sqlite":
-		if path := strings.TrimPrefix(rest, "//"); path != "" {
-			return openSQLite(ctx, path, log)
+// ProvideOpener makes what opens the targets of remotes. A target that is down is no error: the server
+// takes writes, and the loop catches up later.
+func ProvideOpener(config Config, log *slog.Logger) remote.Opener {
+	return func(ctx context.Context, c remote.Connection) (logical.Target, error) {
+		switch c.Address.Kind {
+		case remote.SQLite:
+			return sqlite.Open(ctx, sqlite.Config{Path: c.Address.Path, Logger: log})
+		case remote.Postgres:
+			dsn, err := withPassword(c.Address.Text, c.Secret)
+			if err != nil {
+				return nil, err
+			}
+			return postgres.Open(ctx, postgres.Config{
+				DSN: dsn, Conns: config.TargetDBConns, StagingSchema: config.StagingSchema,
+				IndexTags: config.IndexTags, ApplyTimeout: config.ApplyTimeout, Logger: log,
+			})
 		}
-	case "postgres", "postgresql":
-		return openPostgres(ctx, config, log)
+		return nil, errors.Errorf("remotes of the kind %s cannot be opened", c.Address.Kind)
 	}
-	return Target{}, exit.Usage(errors.Errorf(
-		"--targetConn: %q names no target; write it like postgres://user:password@host/database or sqlite:/path/file.db", redact(config.TargetConn)))
 }
 
-func openSQLite(ctx context.Context, path string, log *slog.Logger) (Target, error) {
-	target, err := sqlite.Open(ctx, sqlite.Config{Path: path, Logger: log})
-	return Target{Target: target, Name: "sqlite:" + path}, err
-}
-
-func openPostgres(ctx context.Context, config Config, log *slog.Logger) (Target, error) {
-	target, err := postgres.Open(ctx, postgres.Config{
-		DSN: config.TargetConn, Conns: config.TargetDBConns, StagingSchema: config.StagingSchema,
-		IndexTags: config.IndexTags, ApplyTimeout: config.ApplyTimeout, Logger: log,
-	})
+// withPassword puts the password where the driver looks for it.
+func withPassword(address, password string) (string, error) {
+	u, err := url.Parse(address)
 	if err != nil {
-		return Target{}, exit.Usage(errors.WithMessage(err, "--targetConn"))
+		return "", errors.New("the address is malformed")
 	}
-	return Target{Target: target, Name: redact(config.TargetConn)}, nil
+	if password != "" {
+		u.User = url.UserPassword(u.User.Username(), password)
+	}
+	return u.String(), nil
 }
 
-// redact takes the password out of a connection string, and whatever else it might be hidden in.
-func redact(dsn string) string {
-	u, err := url.Parse(dsn)
-	if err == nil && u.Host != "" {
-		u.RawQuery, u.Fragment = "", ""
-		return u.Redacted()
+// targetConn reads --targetConn.
+func (c Config) targetConn() (a remote.Address, secret string, err error) {
+	if c.TargetConn == "" {
+		return remote.Address{Kind: remote.SQLite, Text: "sqlite:" + EmbeddedTarget, Path: EmbeddedTarget}, "", nil
 	}
-	scheme, _, ok := strings.Cut(dsn, ":")
-	if !ok || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz") != "" {
-		return "…" // such as host=… password=…
+	a, secret, err = remote.Parse(c.TargetConn)
+	if err != nil {
+		return a, "", exit.Usage(errors.WithMessage(err, "--targetConn"))
 	}
-	return scheme + ":…"
+	if a.Kind == remote.SQLite {
+		// It is relative to where the command runs now.
+		if a.Path, err = filepath.Abs(a.Path); err != nil {
+			return a, "", errors.Wrap(err, "--targetConn")
+		}
+		a.Text = "sqlite:" + filepath.ToSlash(a.Path)
+	}
+	return a, secret, nil
 }

@@ -7,7 +7,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type collector struct {
 	streams *Streams
 
-	points, bytes, failedWrites, pending, disk, lost, oldest, syncs *prometheus.Desc
+	points, bytes, failedWrites, failedPoints, failedBytes, dropped, pending, disk, lost, oldest, syncs *prometheus.Desc
 }
 
 // Collector returns the metrics of the queues.
@@ -20,6 +20,9 @@ func (s *Streams) Collector() prometheus.Collector {
 		points:       desc("total_points_queued", "Points that were made durable in the queue."),
 		bytes:        desc("total_bytes_queued", "Bytes that were made durable in the queue, as stored."),
 		failedWrites: desc("writes_failed_to_queue", "Writes that could not be made durable, or were refused because the queue is full.", "reason"),
+		failedPoints: desc("points_failed_to_queue", "Points of writes that could not be made durable, or were refused because the queue is full."),
+		failedBytes:  desc("bytes_failed_to_queue", "Bytes of those points, as they would have been stored."),
+		dropped:      desc("remote_write_bytes_dropped", "Bytes that were queued and given up, for whatever reason: declared, never silent."),
 		pending:      desc("current_bytes_queued", "Bytes in the queue that are not yet in the target."),
 		disk:         desc("disk_bytes", "Bytes of the queue's files."),
 		syncs:        desc("syncs_total", "How often the queue's files were synced to the disk."),
@@ -30,7 +33,7 @@ func (s *Streams) Collector() prometheus.Collector {
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.points, c.bytes, c.failedWrites, c.pending, c.disk, c.lost, c.oldest, c.syncs} {
+	for _, d := range []*prometheus.Desc{c.points, c.bytes, c.failedWrites, c.failedPoints, c.failedBytes, c.dropped, c.pending, c.disk, c.lost, c.oldest, c.syncs} {
 		ch <- d
 	}
 }
@@ -38,14 +41,25 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for _, stream := range c.streams.All() {
-		st := stream.queue.Stats()
+		q := stream.queue.Load()
+		if q == nil {
+			continue
+		}
+		st := q.Stats()
 		metric := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
-			ch <- prometheus.MustNewConstMetric(desc, kind, value, append([]string{stream.config.ID}, labels...)...)
+			ch <- prometheus.MustNewConstMetric(desc, kind, value, append([]string{stream.ID()}, labels...)...)
 		}
 		metric(c.points, prometheus.CounterValue, float64(st.AppendedPoints))
 		metric(c.bytes, prometheus.CounterValue, float64(st.AppendedBytes))
 		metric(c.failedWrites, prometheus.CounterValue, float64(st.FailedAppends), "error")
 		metric(c.failedWrites, prometheus.CounterValue, float64(st.Refused), "full")
+		metric(c.failedPoints, prometheus.CounterValue, float64(stream.failedPoints.Load()))
+		metric(c.failedBytes, prometheus.CounterValue, float64(stream.failedBytes.Load()))
+		var dropped int64
+		for _, total := range st.Lost {
+			dropped += total.Bytes
+		}
+		metric(c.dropped, prometheus.CounterValue, float64(dropped))
 		metric(c.pending, prometheus.GaugeValue, float64(st.UnsentBytes))
 		metric(c.disk, prometheus.GaugeValue, float64(st.DiskBytes))
 		metric(c.oldest, prometheus.GaugeValue, float64(st.OldestUnsent)/1e9)

@@ -1,0 +1,112 @@
+package influxlogical
+
+import (
+	"context"
+	"time"
+
+	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/internal/queue"
+	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
+	"github.com/tailrace-cdc/tailrace/logical"
+)
+
+// Status is what a stream tells about itself.
+type Status struct {
+	// ID, Name and Bucket are the stream's.
+	ID, Name, Bucket string
+	// Paused says that its loop is stopped by the operator.
+	Paused bool
+	// Fault says why it cannot run at all; nil if it can.
+	Fault *Fault
+	// Running says that there is a loop; Loop is then its status.
+	Running bool
+	Loop    loops.Status
+	// Queue is the state of its queue; the zero value if that cannot be opened.
+	Queue queue.Stats
+	// Notice is something about its position in the queue; empty if there is nothing.
+	Notice Notice
+}
+
+// Status returns the present status. It does not ask the target.
+func (s *Stream) Status() Status {
+	c := s.config.Load()
+	st := Status{ID: c.ID, Name: c.Name, Bucket: c.Bucket, Paused: c.Paused, Fault: s.fault.Load()}
+	if q := s.queue.Load(); q != nil {
+		st.Queue = q.Stats()
+	}
+	if notice := s.notice.Load(); notice != nil {
+		st.Notice = *notice
+	}
+	if loop := s.loop.Load(); loop != nil {
+		st.Running, st.Loop = true, loop.Status()
+	}
+	return st
+}
+
+// Lag is how long the oldest write has been waiting that is not in the target, by the queue's account;
+// zero if nothing waits. It is known without the target, and while the stream is paused.
+func (st Status) Lag(now time.Time) time.Duration {
+	if st.Running && st.Loop.StalenessKnown {
+		return st.Loop.Staleness
+	}
+	if st.Queue.OldestUnsent == 0 {
+		return 0
+	}
+	return max(0, now.Sub(time.Unix(0, st.Queue.OldestUnsent)))
+}
+
+// Settled reports whether everything that was queued has landed.
+func (st Status) Settled() bool {
+	if st.Queue.UnsentBytes == 0 {
+		return true
+	}
+	point, ok := st.Loop.Point.(Stamp)
+	return ok && point.Queue == st.Queue.ID && point.Sequence >= st.Queue.LastSeq
+}
+
+// ErrNoLetters says that the target of a stream keeps no dead letters, or is not open.
+var ErrNoLetters = errors.New("the stream's target keeps no dead letters, or is not open because the stream is paused or broken")
+
+// Letters returns the store of the stream's dead letters, and the name that it has there.
+func (s *Stream) Letters() (store logical.DeadLetters, loop string, err error) {
+	store, ok := kept[logical.DeadLetters](s)
+	if !ok {
+		return nil, "", ErrNoLetters
+	}
+	return store, s.identity(), nil
+}
+
+// CountLetters returns how many dead letters there are. If the target does not say so before ctx ends, it
+// is the number that it said last; known is false if it never did.
+func (s *Stream) CountLetters(ctx context.Context) (n int64, known bool) {
+	if store, loop, err := s.Letters(); err == nil {
+		if n, _, err := store.CountDeadLetters(ctx, loop); err == nil {
+			s.letters.Store(n + 1)
+			return n, true
+		}
+	}
+	n = s.letters.Load()
+	return max(n-1, 0), n > 0
+}
+
+// Facts are what a target knows of its own about the last request.
+type Facts struct {
+	// ResponseCode is the status of the last answer, 0 if there was none; Answered says that a request
+	// was made at all.
+	ResponseCode int
+	Answered     bool
+}
+
+// A Reporter is a target that knows such facts about a loop.
+type Reporter interface {
+	Facts(loop string) Facts
+}
+
+// Facts returns what the stream's target knows of the last request, if it knows anything.
+func (s *Stream) Facts() (Facts, bool) {
+	if r, ok := kept[Reporter](s); ok {
+		return r.Facts(s.identity()), true
+	}
+	return Facts{}, false
+}
