@@ -51,4 +51,3 @@ func (p *process) must(method, path, body string, result any) {
 		}
 	}
 }
-

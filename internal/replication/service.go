@@ -19,8 +19,10 @@ import (
 
 // Config is what a Service works with. All fields but FlushWithin and Log are required.
 type Config struct {
-	Store   *metadata.Store
-	Streams *influxlogical.Streams
+	// Installation identifies the installation in the targets.
+	Installation string
+	Store        *metadata.Store
+	Streams      *influxlogical.Streams
 	// Open opens targets.
 	Open remote.Opener
 	// Limits say which addresses may come over the API.

@@ -3,14 +3,12 @@ package replication
 import (
 	"context"
 	stderrors "errors"
-	"slices"
 
 	"github.com/pkg/errors"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tailrace-cdc/tailrace/internal/metadata"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
-	"github.com/tailrace-cdc/tailrace/logical"
 )
 
 // Stream returns what is stored of a stream.
@@ -206,37 +204,6 @@ func (s *Service) Purge(ctx context.Context, id metadata.ID) (Purged, error) {
 	return Purged{loss.Points, loss.Bytes}, err
 }
 
-// Letters returns up to limit dead letters of a stream whose ID is greater than after.
-func (s *Service) Letters(ctx context.Context, id metadata.ID, after int64, limit int) ([]logical.DeadLetter, error) {
-	stream, err := s.running(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	store, loop, err := stream.Letters()
-	if err != nil {
-		return nil, err
-	}
-	letters, err := store.ListDeadLetters(ctx, loop, after, limit)
-	return slices.Clip(letters), err
-}
-
-// DropLetters removes dead letters of a stream for good.
-func (s *Service) DropLetters(ctx context.Context, id metadata.ID, ids []int64) error {
-	stream, err := s.running(ctx, id)
-	if err != nil {
-		return err
-	}
-	store, loop, err := stream.Letters()
-	if err != nil {
-		return err
-	}
-	if err := store.DiscardDeadLetters(ctx, loop, ids); err != nil {
-		return err
-	}
-	s.log.Warn("dead letters dropped", "stream", id.String(), "name", stream.Status().Name, "reason", "dropped by an operator", "count", len(ids))
-	return nil
-}
-
 // running returns the stream that runs.
 func (s *Service) running(ctx context.Context, id metadata.ID) (*influxlogical.Stream, error) {
 	if _, err := s.store.Stream(ctx, id); err != nil {
@@ -247,4 +214,3 @@ func (s *Service) running(ctx context.Context, id metadata.ID) (*influxlogical.S
 	}
 	return nil, &metadata.NotFoundError{Kind: metadata.KindStream, Ref: id.String()}
 }
-

@@ -15,6 +15,7 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/remote"
 	"github.com/tailrace-cdc/tailrace/internal/replication"
 	"github.com/tailrace-cdc/tailrace/internal/server"
+	"github.com/tailrace-cdc/tailrace/internal/server/api"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
 	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
 )
@@ -166,7 +167,7 @@ func ProvideReplication(
 		sqliteDir = in.Dir()
 	}
 	service := replication.New(replication.Config{
-		Store: store, Streams: streams, Open: open, Loop: config.Loop(), Queue: config.Queue(), Log: log,
+		Installation: in.ID(), Store: store, Streams: streams, Open: open, Loop: config.Loop(), Queue: config.Queue(), Log: log,
 		Limits: remote.Limits{Hosts: config.AllowRemoteHosts, SQLiteDir: sqliteDir, Reserved: reserved, DataDir: in.Dir()},
 	})
 	return service, service.Start(ctx)
@@ -181,5 +182,6 @@ func ProvideHTTP(
 		BindAddr: config.BindAddr, MaxBodySize: int64(config.MaxBodySize), Version: config.Version,
 	}, server.Deps{
 		Intake: in, Health: in, Databases: in, Registerer: reg, Gatherer: reg, Log: log, Authorizer: in,
+		Routes: api.New(service).Routes(),
 	})
 }

@@ -1,14 +1,10 @@
 package influxlogical
 
 import (
-	"context"
 	"time"
-
-	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/queue"
 	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
-	"github.com/tailrace-cdc/tailrace/logical"
 )
 
 // Status is what a stream tells about itself.
@@ -63,31 +59,6 @@ func (st Status) Settled() bool {
 	}
 	point, ok := st.Loop.Point.(Stamp)
 	return ok && point.Queue == st.Queue.ID && point.Sequence >= st.Queue.LastSeq
-}
-
-// ErrNoLetters says that the target of a stream keeps no dead letters, or is not open.
-var ErrNoLetters = errors.New("the stream's target keeps no dead letters, or is not open because the stream is paused or broken")
-
-// Letters returns the store of the stream's dead letters, and the name that it has there.
-func (s *Stream) Letters() (store logical.DeadLetters, loop string, err error) {
-	store, ok := kept[logical.DeadLetters](s)
-	if !ok {
-		return nil, "", ErrNoLetters
-	}
-	return store, s.identity(), nil
-}
-
-// CountLetters returns how many dead letters there are. If the target does not say so before ctx ends, it
-// is the number that it said last; known is false if it never did.
-func (s *Stream) CountLetters(ctx context.Context) (n int64, known bool) {
-	if store, loop, err := s.Letters(); err == nil {
-		if n, _, err := store.CountDeadLetters(ctx, loop); err == nil {
-			s.letters.Store(n + 1)
-			return n, true
-		}
-	}
-	n = s.letters.Load()
-	return max(n-1, 0), n > 0
 }
 
 // Facts are what a target knows of its own about the last request.

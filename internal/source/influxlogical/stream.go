@@ -65,7 +65,7 @@ type Stream struct {
 	failedPoints, failedBytes atomic.Uint64 // of writes that its queue did not take
 	letters                   atomic.Int64  // as last counted, plus one; zero is never
 
-	held   atomic.Pointer[held] // nil while the target is not open
+	held atomic.Pointer[held] // nil while the target is not open
 
 	mu    sync.Mutex // held while the queue, the loop or the target is replaced
 	tried time.Time  // when opening the queue was last tried
