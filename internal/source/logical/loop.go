@@ -22,7 +22,8 @@ type Loop struct {
 	dialect  logical.Dialect
 	target   logical.Target
 	config   logical.Config
-	budget   *budget.Budget
+	piped    *budget.Budget // of messages that wait to be decoded
+	budget   *budget.Budget // of mutations that have not landed
 	log      *slog.Logger
 	metrics  *loopMetrics
 	// control is used by one run at a time, under its switcher's lock.

@@ -16,7 +16,6 @@ const releaseTimeout = 2 * time.Second
 // run drives the loop until it is stopped. ctx ends everything at once; stop asks for an end in which
 // what is in flight lands.
 func (l *Loop) run(ctx, stop context.Context) {
-	defer close(l.done)
 	defer l.update(func(s *Status) { s.State = StateStopped })
 	for tries := l.newTries(); ; {
 		before := l.Status().Mutations
@@ -56,7 +55,8 @@ func (l *Loop) once(ctx, stop context.Context) (err error) {
 	defer context.AfterFunc(ctx, func() { endSource(context.Cause(ctx)) })()
 	events := newSwitcher(w)
 	defer events.stop(errStopped)
-	in := newPipe(int(l.config.BytesInFlight / 4))
+	in := newPipe(l.piped)
+	defer in.close()
 	group, source := errgroup.WithContext(source)
 	group.Go(func() error { return l.read(source, in) })
 	group.Go(func() error { return l.process(source, in, events) })

@@ -27,6 +27,7 @@ type serial struct {
 	changed chan struct{}
 	queue   []*segment
 	busy    bool
+	asking  bool     // nothing was handed over that is not landed or in an open target transaction
 	doing   *segment // the first that is being applied, while busy
 	err     error
 
@@ -73,7 +74,7 @@ func (s *serial) OnData(ctx context.Context, muts []logical.Mutation) error {
 		if len(s.cur.muts) > 0 && s.cur.bytes+bytes > s.w.budget.Size()/2 {
 			s.handOver(&segment{stamp: s.cur.stamp})
 		}
-		if err := s.w.budget.Acquire(ctx, bytes); err != nil {
+		if err := s.acquire(ctx, bytes); err != nil {
 			return err
 		}
 		s.cur.bytes += bytes
@@ -122,6 +123,7 @@ func (s *serial) handOver(next *segment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = append(s.queue, s.cur)
+	s.asking = false
 	s.cur = next
 	s.broadcast()
 }
@@ -199,6 +201,7 @@ func (s *serial) run(afterFan bool) {
 			for _, seg := range batch {
 				s.release(seg)
 			}
+			s.released()
 		}
 		if err != nil {
 			s.fail(err)
@@ -225,6 +228,7 @@ func (s *serial) next(inside bool) ([]*segment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.busy = inside; len(s.queue) == 0; {
+		s.asking = true
 		s.broadcast()
 		changed := s.changed
 		s.mu.Unlock()
