@@ -156,6 +156,10 @@ func (r *reader) bounds() (int64, error) {
 	}
 	r.q.mu.Lock()
 	defer r.q.mu.Unlock()
+	r.scan.rings = nil
+	if r.seg.sealed {
+		r.scan.rings = r.q.rings
+	}
 	r.upTo = math.MaxUint64
 	if r.seg.sealed && known {
 		r.upTo = last
@@ -164,7 +168,7 @@ func (r *reader) bounds() (int64, error) {
 }
 
 // account declares what is missing before a block, or at the end of a segment.
-func (r *reader) account(b scanned, eof bool) error {
+func (r *reader) account(b *scanned, eof bool) error {
 	upTo := b.Sequence - 1
 	if eof {
 		_, last, known, err := r.q.lastOf(r.seg)
@@ -206,7 +210,7 @@ func (r *reader) missing(upTo Sequence, bad badRange) error {
 
 // undecodable handles a block whose sums are right and whose content is not: it
 // was damaged before it was written.
-func (r *reader) undecodable(b scanned, cause error) error {
+func (r *reader) undecodable(b *scanned, cause error) error {
 	r.q.warn(errors.WithStack(&CorruptionError{
 		Dir: r.q.dir, Segment: r.seg.name, Offset: b.off, Length: b.size(), Reason: "cannot be decompressed: " + cause.Error(),
 	}))
@@ -226,7 +230,7 @@ func (q *Queue) readToEnd() error {
 	r := nr.(*reader)
 	failures := 0
 	for {
-		_, err := r.find(context.Background(), false)
+		err := r.find(context.Background(), r.block, false)
 		switch {
 		case errors.Is(err, errNothingYet):
 			return nil

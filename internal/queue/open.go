@@ -40,6 +40,7 @@ func Open(cfg Config) (*Queue, error) {
 		return nil, err
 	}
 	q.active = cfg.Now()
+	q.rings = q.lookAhead()
 	q.keeper.start(q)
 	return q, nil
 }
