@@ -27,12 +27,18 @@ func (r *reader) move() (bool, error) {
 		}
 		return r.enter(seg, off)
 	}
-	end, sealed := r.seg.end, r.seg.sealed
+	end, sealed, known := r.seg.end, r.seg.sealed, r.seg.lastKnown
 	next := q.afterLocked(r.seg)
 	q.mu.Unlock()
 	if end > r.scan.limit {
 		r.scan.limit = end
 		return true, nil
+	}
+	if sealed && known {
+		// It may have been cut exactly behind a block.
+		if err := r.account(&scanned{}, true); err != nil {
+			return false, err
+		}
 	}
 	if !sealed || next == nil {
 		return false, nil
