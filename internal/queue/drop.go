@@ -158,9 +158,13 @@ func (q *Queue) dropIn(at place, d *dropping, more func(int64, *blockHead) bool)
 	}
 }
 
-// dropNewest counts a group that was not taken. The record becomes durable
-// within Config.CursorEvery, together with those of others.
-func (q *Queue) dropNewest(g *Group) {
+// Decline counts a group that was not taken. See [Log]. The record of a loss becomes
+// durable within Config.CursorEvery, together with those of others.
+func (q *Queue) Decline(g *Group, keptElsewhere bool) {
+	if !keptElsewhere {
+		q.counts.refused.Add(1)
+		return
+	}
 	now := q.cfg.Now().UnixNano()
 	loss := Loss{
 		Reason: LostNewest, Blocks: uint64(g.Blocks()), Points: g.Points(), Bytes: g.Size(),
@@ -174,7 +178,7 @@ func (q *Queue) dropNewest(g *Group) {
 	q.keeper.acked()
 }
 
-// saveDirtyBooks writes what dropNewest has counted.
+// saveDirtyBooks writes what Decline has counted.
 func (q *Queue) saveDirtyBooks() error {
 	q.books.mu.Lock()
 	defer q.books.mu.Unlock()

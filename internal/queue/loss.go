@@ -14,8 +14,8 @@ const (
 	LostTorn Reason = "torn"
 	// LostOldest blocks made room under the policy DropOldest.
 	LostOldest Reason = "dropOldest"
-	// LostNewest groups were not taken under the policy DropNewest. They have no
-	// sequences.
+	// LostNewest groups were not taken under the policy DropNewest, while another
+	// queue kept them. They have no sequences.
 	LostNewest Reason = "dropNewest"
 	// LostAge blocks grew older than Limits.MaxAge.
 	LostAge Reason = "age"
