@@ -48,3 +48,14 @@ func (s *switcher) endBackfill(ctx context.Context, from logical.Stamp) (logical
 	s.backfilling, s.backfilled = false, from
 	return from, nil
 }
+
+// atLeastCaughtUp is the staleness after everything has landed that kept the loop in fan mode. Where the
+// source cannot tell of more, that is all there is.
+func (s *switcher) atLeastCaughtUp(staleness mode.Staleness) mode.Staleness {
+	_, known := staleness.Known()
+	_, tells := as[logical.Stalenesser](s.w.loop.dialect)
+	if _, waits := s.sink.oldest(); known || tells || waits {
+		return staleness
+	}
+	return mode.By(0)
+}

@@ -39,6 +39,8 @@ type switcher struct {
 	stirred chan struct{} // tells the attendant that there is something to look after
 	pacing  atomic.Int64  // a time.Duration
 
+	cleaned bool // the target has become clean, and the mode has not changed since
+
 	// What follows is about a backfill; see logical.Backfiller.
 	begun       logical.Stamp // of the transaction that is open
 	last        logical.Stamp // of the transaction that was committed last; nil after a rollback
@@ -49,6 +51,9 @@ type switcher struct {
 // newSwitcher starts in the mode that the loop was in, or was about to change to.
 func newSwitcher(w *writer) *switcher {
 	s := &switcher{w: w, turn: newTurn(), stirred: make(chan struct{}, 1)}
+	if _, ok := as[logical.Backfiller](w.loop.dialect); ok {
+		s.backfilling = w.loop.unclean // it is about to begin
+	}
 	w.loop.control.Begin()
 	s.enter(w.loop.control.Mode())
 	s.setPace(mode.Unknown())
@@ -94,6 +99,9 @@ func (s *switcher) OnBegin(ctx context.Context, stamp logical.Stamp) error {
 		return err
 	}
 	defer s.turn.unlock()
+	if s.open {
+		return errors.New("logical: OnBegin was called within a transaction")
+	}
 	if err := s.steer(ctx); err != nil {
 		return err
 	}
@@ -111,6 +119,9 @@ func (s *switcher) OnData(ctx context.Context, muts []logical.Mutation) error {
 		return err
 	}
 	defer s.turn.unlock()
+	if !s.open {
+		return errors.New("logical: OnData was called outside of a transaction")
+	}
 	return s.sink.OnData(ctx, muts)
 }
 
@@ -120,6 +131,9 @@ func (s *switcher) OnCommit(ctx context.Context) error {
 		return err
 	}
 	defer s.turn.unlock()
+	if !s.open {
+		return errors.New("logical: OnCommit was called outside of a transaction")
+	}
 	s.open, s.last = false, s.begun
 	return s.sink.OnCommit(ctx)
 }
@@ -151,8 +165,11 @@ func (s *switcher) steer(ctx context.Context) error {
 	l := s.w.loop
 	staleness := l.staleness()
 	if l.unclean && s.passed(staleness) {
-		l.unclean = false
+		l.unclean, s.cleaned = false, true
 		l.control.SetUnclean(false)
+	}
+	if s.cleaned {
+		staleness = s.atLeastCaughtUp(staleness)
 	}
 	d := l.control.Observe(time.Now(), staleness)
 	if d.Warn {
@@ -167,6 +184,7 @@ func (s *switcher) steer(ctx context.Context) error {
 		return err
 	}
 	s.sink.stop(errSwitched)
+	s.cleaned = false
 	s.enter(d.Mode)
 	l.control.Settled(time.Now())
 	l.metrics.switches(d.Reason)
