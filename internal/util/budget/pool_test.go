@@ -154,36 +154,26 @@ func (w *poolWorld) mayBorrow(b *modelBudget, n int64) bool {
 // settle takes note of who was served, and checks that it was right, and that nobody waits who need not.
 func (w *poolWorld) settle() {
 	synctest.Wait()
-	for again := true; again; {
-		again = false
-		for _, b := range w.all {
-			rest := b.waiting[:0:0]
-			for _, r := range b.waiting {
-				select {
-				case got := <-r.got:
-					if !got {
-						continue
-					}
-					if len(rest) > 0 {
-						w.t.Errorf("a request overtook another one of its budget")
-					}
-					if !w.passes(b, r.n) {
-						// Somebody who was served before may not have been noted yet.
-						r.got <- true
-						rest = append(rest, r)
-						continue
-					}
-					if b.used() == 0 && r.n > b.guarantee {
-						b.oversize = r.n
-					}
-					b.held = append(b.held, r.n)
-					again = true
-				default:
-					rest = append(rest, r)
+	served := make([][]int64, len(w.all))
+	for i, b := range w.all {
+		rest := b.waiting[:0:0]
+		for _, r := range b.waiting {
+			select {
+			case got := <-r.got:
+				if got && len(rest) > 0 {
+					w.t.Errorf("a request overtook another one of its budget")
 				}
+				if got {
+					served[i] = append(served[i], r.n)
+				}
+			default:
+				rest = append(rest, r)
 			}
-			b.waiting = rest
 		}
+		b.waiting = rest
+	}
+	if !w.explain(served) {
+		w.t.Errorf("no order in which %v pass one after the other", served)
 	}
 	var held, alone, guaranteed int64
 	for _, b := range w.all {
@@ -198,6 +188,33 @@ func (w *poolWorld) settle() {
 	if most := max(w.size, w.size/2+guaranteed) + alone; held > most {
 		w.t.Errorf("BOUNDED: %d bytes are held, the most is %d", held, most)
 	}
+}
+
+// explain finds an order in which the requests that were served could pass, those of one budget in their own
+// order, and takes note of them.
+func (w *poolWorld) explain(served [][]int64) bool {
+	all := true
+	for i, b := range w.all {
+		if len(served[i]) == 0 {
+			continue
+		}
+		all = false
+		n := served[i][0]
+		if !w.passes(b, n) {
+			continue
+		}
+		oversize := b.oversize
+		if b.used() == 0 && n > b.guarantee {
+			b.oversize = n
+		}
+		b.held, served[i] = append(b.held, n), served[i][1:]
+		if w.explain(served) {
+			return true
+		}
+		b.held, b.oversize = b.held[:len(b.held)-1], oversize
+		served[i] = append([]int64{n}, served[i]...)
+	}
+	return all
 }
 
 // TestBoundedPoolOfManyBudgets has a thousand budgets borrow what they can: together they hold no more
