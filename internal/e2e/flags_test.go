@@ -129,6 +129,19 @@ var startFlags = map[string]func(t *testing.T, s setting){
 			t.Errorf("%v bytes are in flight", n)
 		}
 	},
+	"totalBytesInFlight": func(t *testing.T, s setting) {
+		small, plain := s.launch(t, "512KiB"), launch(t, t.TempDir())
+		for _, p := range []*process{small, plain} {
+			p.stick()
+			p.write(series(4000))
+		}
+		inFlight := func(p *process) float64 { return p.metric("logical_bytes_in_flight") }
+		eventually(t, 30*time.Second, "little is in flight without the flag", func() bool { return inFlight(plain) > 256<<10 })
+		eventually(t, 30*time.Second, "nothing is in flight", func() bool { return inFlight(small) > 0 })
+		if n := inFlight(small); n > 128<<10 {
+			t.Errorf("%v bytes are in flight", n)
+		}
+	},
 	"applyTimeout": func(t *testing.T, s setting) {
 		p, _ := stuckPostgres(t, func(with ...string) *process { return s.launch(t, "300ms", with...) })
 		plain, _ := stuckPostgres(t, func(with ...string) *process { return launch(t, t.TempDir(), with...) })

@@ -25,6 +25,8 @@ type Config struct {
 	ApplyTimeout   time.Duration
 	RetryDelay     time.Duration
 	StandbyTimeout time.Duration
+	// TotalBytesInFlight is what all loops have in flight together.
+	TotalBytesInFlight flags.Size
 	// TargetConn is the target of the default stream: sqlite:PATH or postgres://…; empty for the embedded
 	// one.
 	TargetConn string
@@ -66,10 +68,12 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	loop := logical.Config{}.WithDefaults()
 	c.MaxBodySize, c.BytesInFlight = 25<<20, flags.Size(loop.BytesInFlight)
 	c.MaxQueueSize, c.KeepFree = 4<<30, 64<<20
+	c.TotalBytesInFlight = logical.DefaultTotalBytesInFlight
 	set.StringVar(&c.BindAddr, "bindAddr", "127.0.0.1:8086", "listen here; port 0 picks a free port")
 	set.StringVar(&c.DataDir, "dataDir", "./tailrace-data", "queues, token and embedded target live here")
 	set.Var(&c.MaxBodySize, "maxBodySize", "the largest body of a write, after decompression")
 	set.Var(&c.BytesInFlight, "bytesInFlight", "the most data that a loop holds between queue and target")
+	set.Var(&c.TotalBytesInFlight, "totalBytesInFlight", "the most data that all loops together hold; each has 64KiB of it for certain, and borrows at most an eighth of what is left to lend")
 	set.DurationVar(&c.ApplyTimeout, "applyTimeout", loop.ApplyTimeout, "the longest that a statement at the target may take")
 	set.DurationVar(&c.RetryDelay, "retryDelay", loop.RetryDelay, "the first delay after a failure; grows exponentially, with jitter, up to 30s")
 	set.DurationVar(&c.StandbyTimeout, "standbyTimeout", loop.StandbyTimeout, "how often progress is stored and told to the source, at the least")
@@ -145,6 +149,9 @@ func (c Config) Validate() error {
 	}
 	if c.BytesInFlight == 0 {
 		return errors.Errorf("--bytesInFlight: give at least %d", logical.MinBytesInFlight)
+	}
+	if c.TotalBytesInFlight < logical.MinBytesInFlight {
+		return errors.Errorf("--totalBytesInFlight: give at least %d", logical.MinBytesInFlight)
 	}
 	if err := c.Loop().Validate(); err != nil {
 		return errors.Errorf("--%s", err)

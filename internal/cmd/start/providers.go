@@ -100,8 +100,10 @@ func ProvideLoopMetrics(reg *prometheus.Registry) (*loops.Metrics, error) {
 }
 
 // ProvideFactory makes the factory of loops.
-func ProvideFactory(in *installation.Installation, log *slog.Logger, metrics *loops.Metrics) (*loops.Factory, error) {
-	return loops.NewFactory(loops.FactoryConfig{Holder: in.ID(), Log: log, Metrics: metrics})
+func ProvideFactory(config Config, in *installation.Installation, log *slog.Logger, metrics *loops.Metrics) (*loops.Factory, error) {
+	return loops.NewFactory(loops.FactoryConfig{
+		Holder: in.ID(), Log: log, Metrics: metrics, BytesInFlight: int64(config.TotalBytesInFlight),
+	})
 }
 
 // ProvideTarget opens the target of the default stream.

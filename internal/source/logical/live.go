@@ -73,7 +73,7 @@ func (c *liveCollector) Collect(ch chan<- prometheus.Metric) {
 			}
 			gauge(c.mode, on, m.String())
 		}
-		gauge(c.bytes, float64(l.piped.Used()+l.budget.Used()))
+		gauge(c.bytes, float64(l.budget.Used()))
 		if !s.PointAt.IsZero() {
 			gauge(c.pointTime, float64(s.PointAt.UnixMilli())/1e3)
 		}
