@@ -1,13 +1,13 @@
 package start
 
 import (
-	"strings"
 	"time"
 
 	"github.com/pkg/errors"
 	"github.com/spf13/pflag"
 
 	"github.com/tailrace-cdc/tailrace/internal/cmd/flags"
+	"github.com/tailrace-cdc/tailrace/internal/cmd/targetconn"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -161,9 +161,9 @@ func (c Config) Validate() error {
 
 // validateTarget refuses what an SQLite target would pass over in silence.
 func (c Config) validateTarget() error {
-	scheme, _, _ := strings.Cut(c.TargetConn, ":")
-	if scheme != "" && scheme != "sqlite" {
-		return nil
+	kind, _, err := targetconn.Parse(c.TargetConn)
+	if err != nil || kind == targetconn.Postgres {
+		return err
 	}
 	const stays = "is for SQL servers, and the target is SQLite; leave it out, or name a server with --targetConn"
 	switch {
