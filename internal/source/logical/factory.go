@@ -9,6 +9,8 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/tailrace-cdc/tailrace/internal/source/logical/chaos"
+	"github.com/tailrace-cdc/tailrace/internal/source/logical/meter"
 	"github.com/tailrace-cdc/tailrace/internal/source/logical/mode"
 	"github.com/tailrace-cdc/tailrace/internal/util/budget"
 	"github.com/tailrace-cdc/tailrace/internal/util/retry"
@@ -21,8 +23,12 @@ type FactoryConfig struct {
 	Holder string
 	// Log takes the logs. Default: slog.Default().
 	Log *slog.Logger
-	// Metrics counts; nil makes metrics that nobody sees.
+	// Metrics shows the loops; nil makes metrics that nobody sees.
 	Metrics *Metrics
+	// Chaos lets things go wrong on purpose, in tests; nil lets nothing.
+	Chaos *chaos.Chaos
+	// Rand returns a number in [0, 1), for the jitter of delays. Default math/rand/v2.Float64.
+	Rand func() float64
 }
 
 // Factory makes loops and memoizes them by name. Its methods may be called concurrently. Several
@@ -110,7 +116,8 @@ func (f *Factory) build(spec Spec) *Loop {
 	stop, stopped := context.WithCancel(ctx)
 	l := &Loop{
 		name: spec.Name, identity: spec.Identity, holder: f.config.Holder,
-		dialect: spec.Dialect, target: spec.Target, config: config,
+		config: config, meter: meter.New(), counts: newCounts(), rand: f.config.Rand, open: newOpenLetters(),
+		target: f.config.Chaos.Target(spec.Name, spec.Target),
 		budget: budget.New(config.BytesInFlight * 3 / 4), log: f.config.Log.With("loop", spec.Name),
 		cancel: cancel, stopped: stopped,
 		control: mode.NewController(mode.Policy{
@@ -121,7 +128,8 @@ func (f *Factory) build(spec Spec) *Loop {
 		oldest:  nothingInFlight,
 		status:  Status{State: StateStarting}, bad: map[string]badMutations{},
 	}
-	l.metrics = f.config.Metrics.of(l)
+	l.dialect = l.meter.Dialect(f.config.Chaos.Dialect(spec.Name, spec.Dialect))
+	f.config.Metrics.add(l)
 	go func() {
 		defer cancel(nil)
 		l.run(ctx, stop)
@@ -147,7 +155,7 @@ func (f *Factory) Remove(ctx context.Context, name string) {
 		<-e.gone
 		return
 	}
-	e.loop.metrics.remove()
+	f.config.Metrics.remove(e.loop)
 	f.mu.Lock()
 	delete(f.loops, name)
 	f.mu.Unlock()

@@ -89,7 +89,7 @@ func (l *Loop) takeOver(ctx, stop context.Context) (*writer, func(), error) {
 		}
 	}
 	w := &writer{
-		ctx: ctx, loop: l, session: session, traits: l.target.Traits(), budget: l.budget, config: l.config,
+		ctx: ctx, loop: l, session: l.meter.Session(session), traits: l.target.Traits(), budget: l.budget, config: l.config,
 		prepared: map[*logical.Relation]struct{}{},
 	}
 	if err := l.recall(taking, w); err != nil {
@@ -115,15 +115,8 @@ func (l *Loop) recall(ctx context.Context, w *writer) error {
 			return err
 		}
 	}
-	if store, ok := l.target.(logical.DeadLetters); ok {
-		err := w.timed(ctx, func(ctx context.Context) error {
-			_, bytes, err := store.CountDeadLetters(ctx, l.identity)
-			w.letterBytes.Store(bytes)
-			return err
-		})
-		if err != nil {
-			return err
-		}
+	if err := l.loadLetters(ctx, w); err != nil {
+		return err
 	}
 	l.judge(state)
 	l.log.Debug("taken over", "storedPoint", string(state.Point), "storedMode", state.Mode, "consistentSince", state.ConsistentSince)
@@ -143,7 +136,7 @@ func (l *Loop) recall(ctx context.Context, w *writer) error {
 func (l *Loop) judge(state logical.MemoState) {
 	l.unclean = state.Point != nil && state.ConsistentSince.IsZero()
 	l.uncleanUntil = nil
-	if source, ok := l.dialect.(logical.Stalenesser); ok && l.unclean {
+	if source, ok := as[logical.Stalenesser](l.dialect); ok && l.unclean {
 		l.uncleanUntil, _ = source.Newest()
 	}
 	l.control.SetUnclean(l.unclean)
@@ -156,7 +149,7 @@ func (l *Loop) whileHeld(lease logical.Lease, cancel context.CancelCauseFunc) fu
 		defer close(ended)
 		select {
 		case <-lease.Lost():
-			l.metrics.leaseLost()
+			l.count(func(c *counts) { c.leasesLost++ })
 			cancel(errLeaseLost)
 		case <-end:
 		}
@@ -180,7 +173,6 @@ func (l *Loop) read(ctx context.Context, in *pipe) error {
 			err = errors.New("the source ended its stream")
 		}
 		l.sourceFailed("reading", err)
-		l.metrics.reconnected()
 		if err := in.Rollback(ctx); err != nil {
 			return err
 		}
@@ -218,7 +210,7 @@ func (l *Loop) process(ctx context.Context, in *pipe, events logical.Events) err
 
 // acknowledge tells the source of the consistent point, at most every tenth of StandbyTimeout.
 func (l *Loop) acknowledge(ctx context.Context) error {
-	source, ok := l.dialect.(logical.Acknowledger)
+	source, ok := as[logical.Acknowledger](l.dialect)
 	if !ok {
 		return nil
 	}
@@ -249,7 +241,7 @@ func (l *Loop) acknowledge(ctx context.Context) error {
 
 // acknowledgeNow tells the source of the consistent point when the loop ends.
 func (l *Loop) acknowledgeNow(ctx context.Context) {
-	source, ok := l.dialect.(logical.Acknowledger)
+	source, ok := as[logical.Acknowledger](l.dialect)
 	if !ok {
 		return
 	}

@@ -34,6 +34,8 @@ type switcher struct {
 	turn turn // to call the sink
 	sink sink
 	open bool // inside a transaction
+
+	tooSlow bool // serial mode cannot keep up, by the last decision
 }
 
 // governEvery is how often the mode is reconsidered while the source is silent, unless the window is so
@@ -54,6 +56,7 @@ func (s *switcher) enter(m mode.Mode) {
 	now := time.Now()
 	fromFan := false
 	l.update(func(st *Status) {
+		l.counts.spend(st.Mode, now)
 		fromFan = st.Mode.Fan() && st.Point != nil
 		st.Mode = m
 		switch {
@@ -69,7 +72,6 @@ func (s *switcher) enter(m mode.Mode) {
 		s.sink = newSerial(s.w, fromFan)
 	}
 	l.inFlight(s.sink.oldest)
-	l.metrics.mode(m)
 }
 
 // inFlight says how to find the oldest transaction in flight from now on.
@@ -166,6 +168,10 @@ func (s *switcher) steer(ctx context.Context) error {
 		l.control.SetUnclean(false)
 	}
 	d := l.control.Observe(time.Now(), staleness)
+	if d.SerialTooSlow != s.tooSlow {
+		s.tooSlow = d.SerialTooSlow
+		l.count(func(c *counts) { c.serialTooSlow = d.SerialTooSlow })
+	}
 	if d.Warn {
 		l.log.Warn("serial mode cannot keep up with the source; raise --backfillWindow, or give the target more power",
 			"backfillWindow", s.w.config.BackfillWindow)
@@ -179,7 +185,7 @@ func (s *switcher) steer(ctx context.Context) error {
 	s.sink.stop(errSwitched)
 	s.enter(d.Mode)
 	l.control.Settled(time.Now())
-	l.metrics.switches(d.Reason)
+	l.count(func(c *counts) { c.switches[d.Reason]++ })
 	by, _ := staleness.Known()
 	l.log.Info("the mode changed", "mode", d.Mode.String(), "reason", string(d.Reason), "staleness", by.Round(time.Millisecond))
 	return nil
