@@ -61,11 +61,12 @@ func (x *tx) SetMemo(ctx context.Context, state logical.MemoState) error {
 	return x.do(ctx, func() error {
 		w := x.w
 		w.add(statement{
-			sql: `INSERT INTO ` + x.s.t.staging + `memo AS m (loop, point, point_time, mode, consistent_since, updated)
-VALUES ($1::text, $2::text, $3::timestamptz, $4::text, $5::timestamptz, clock_timestamp())
+			sql: `INSERT INTO ` + x.s.t.staging + `memo AS m (loop, point, point_time, mode, consistent_since, skip, updated)
+VALUES ($1::text, $2::text, $3::timestamptz, $4::text, $5::timestamptz, $6::bigint, clock_timestamp())
 ON CONFLICT (loop) DO UPDATE SET point = excluded.point, point_time = excluded.point_time, mode = excluded.mode,
-	consistent_since = excluded.consistent_since, updated = excluded.updated`, what: "store the memo",
-			params: w.textParams(text(x.s.claim.Loop), jsonText(state.Point), timeText(state.PointTime), text(state.Mode), timeText(state.ConsistentSince)),
+	consistent_since = excluded.consistent_since, skip = excluded.skip, updated = excluded.updated`, what: "store the memo",
+			params: w.textParams(text(x.s.claim.Loop), jsonText(state.Point), timeText(state.PointTime), text(state.Mode), timeText(state.ConsistentSince),
+				text(formatInt(int64(state.Skip)))),
 			asText: true,
 		})
 		return nil
@@ -80,6 +81,16 @@ func (x *tx) SetAside(ctx context.Context, letters []logical.DeadLetter) error {
 		}
 		if x.w.size() >= deferBytes {
 			return x.flush(ctx)
+		}
+		return nil
+	})
+}
+
+// TakeBack removes dead letters as part of the transaction.
+func (x *tx) TakeBack(ctx context.Context, ids []int64) error {
+	return x.do(ctx, func() error {
+		if len(ids) > 0 {
+			x.takeBack(ids)
 		}
 		return nil
 	})

@@ -59,6 +59,12 @@ CREATE TABLE _tailrace_columns (
 	kind         TEXT NOT NULL, -- of the values that the column holds
 	PRIMARY KEY (target_table, role, name)
 ) STRICT, WITHOUT ROWID;
+`, `
+ALTER TABLE _tailrace_memo ADD COLUMN skip INTEGER NOT NULL DEFAULT 0;
+
+-- Of letters that were set aside twice one is kept. Those of before have no fingerprint.
+ALTER TABLE _tailrace_dead_letters ADD COLUMN fingerprint BLOB;
+CREATE UNIQUE INDEX _tailrace_dead_letters_fingerprint ON _tailrace_dead_letters (loop, fingerprint);
 `}
 }
 
