@@ -3,8 +3,8 @@
 # names them and fails. When all are there, it needs no network.
 set -euo pipefail
 
-# gcc and the C library's headers are for the race detector.
-packages=(gcc libc6-dev postgresql pgbouncer)
+# gcc and the C library's headers are for the race detector, prometheus for its promtool.
+packages=(gcc libc6-dev postgresql pgbouncer prometheus)
 
 missing=()
 for package in "${packages[@]}"; do

@@ -116,7 +116,7 @@ func (f *Factory) build(spec Spec) *Loop {
 	stop, stopped := context.WithCancel(ctx)
 	l := &Loop{
 		name: spec.Name, identity: spec.Identity, holder: f.config.Holder,
-		config: config, meter: meter.New(), counts: newCounts(), rand: f.config.Rand, open: newOpenLetters(),
+		config: config, meter: meter.New(), counts: newCounts(), rand: f.config.Rand, open: newOpenLetters(), replaying: newTurn(),
 		target: f.config.Chaos.Target(spec.Name, spec.Target),
 		budget: budget.New(config.BytesInFlight * 3 / 4), log: f.config.Log.With("loop", spec.Name),
 		cancel: cancel, stopped: stopped,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pkg/errors"
@@ -27,8 +28,11 @@ type Loop struct {
 	log      *slog.Logger
 	meter    *meter.Meter
 	rand     func() float64 // for delays; may be nil
-	// open knows the dead letters that are kept.
-	open *openLetters
+	// open knows the dead letters that are kept, and rejectRun how many mutations have been rejected since
+	// one was accepted.
+	open      *openLetters
+	rejectRun atomic.Int64
+	replaying turn // held by a call of Replay
 	// control is used by one run at a time, under its switcher's lock.
 	control *mode.Controller
 	// unclean says that a fan was cut short before the present run, so that the target may be ahead of the

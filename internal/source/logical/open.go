@@ -2,7 +2,6 @@ package logical
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"sync"
 	"sync/atomic"
 
@@ -38,7 +37,7 @@ type holding struct {
 }
 
 // letterID tells letters apart as targets do, which keep one letter once.
-type letterID [16]byte
+type letterID [sha256.Size]byte
 
 func newOpenLetters() *openLetters {
 	o := &openLetters{}
@@ -140,12 +139,12 @@ func (o *openLetters) load(letter *logical.DeadLetter, stamp logical.Stamp) {
 // hold reports whether the letter was not known. Callers hold mu.
 func (o *openLetters) hold(letter *logical.DeadLetter, stamp logical.Stamp, live bool) (fresh bool) {
 	o.holds.Store(true)
-	id := idOf(letter)
-	for what, in := range o.places(letter) {
-		h := in[what]
+	id := letterID(letter.Fingerprint())
+	for _, p := range o.places(letter) {
+		h := p.in[p.name]
 		if h == nil {
 			h = &holding{letters: map[letterID]logical.Stamp{}}
-			in[what] = h
+			p.in[p.name] = h
 		}
 		_, known := h.letters[id]
 		fresh = fresh || !known
@@ -163,14 +162,14 @@ func (o *openLetters) removed(letter *logical.DeadLetter) {
 	defer o.mu.Unlock()
 	o.n = max(0, o.n-1)
 	o.bytes = max(0, o.bytes-letter.Size())
-	id := idOf(letter)
-	for what, in := range o.places(letter) {
-		h := in[what]
+	id := letterID(letter.Fingerprint())
+	for _, p := range o.places(letter) {
+		h := p.in[p.name]
 		if h == nil {
 			continue
 		}
 		if delete(h.letters, id); len(h.letters) == 0 {
-			delete(in, what)
+			delete(p.in, p.name)
 		}
 	}
 	o.holds.Store(len(o.keys)+len(o.tables) > 0)
@@ -187,33 +186,17 @@ func (o *openLetters) anew() {
 	}
 }
 
-// places returns what a letter holds up, and where that is found.
-func (o *openLetters) places(letter *logical.DeadLetter) map[string]map[string]*holding {
-	return map[string]map[string]*holding{
-		heldUp(letter): o.byKind(letter), letter.Table: o.within,
-	}
+// A heldUp is where a letter is found: by the name of a row or a table.
+type heldUp struct {
+	in   map[string]*holding
+	name string
 }
 
-func (o *openLetters) byKind(letter *logical.DeadLetter) map[string]*holding {
+// places returns where a letter is found.
+func (o *openLetters) places(letter *logical.DeadLetter) [2]heldUp {
+	within := heldUp{o.within, letter.Table}
 	if letter.Op.Barrier() {
-		return o.tables
+		return [2]heldUp{{o.tables, letter.Table}, within}
 	}
-	return o.keys
-}
-
-// heldUp names what a letter holds up: a row, or a table.
-func heldUp(letter *logical.DeadLetter) string {
-	if letter.Op.Barrier() {
-		return letter.Table
-	}
-	return string(letter.Key)
-}
-
-func idOf(letter *logical.DeadLetter) letterID {
-	h := sha256.New()
-	for _, part := range [][]byte{letter.Stamp, []byte(letter.Table), letter.Key, letter.Payload} {
-		_, _ = h.Write(binary.AppendUvarint(nil, uint64(len(part)))) // a hash never fails
-		_, _ = h.Write(part)
-	}
-	return letterID(h.Sum(nil)[:len(letterID{})])
+	return [2]heldUp{{o.keys, string(letter.Key)}, within}
 }

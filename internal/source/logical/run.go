@@ -47,6 +47,7 @@ func (l *Loop) once(ctx, stop context.Context) (err error) {
 		return err
 	}
 	defer release()
+	defer l.welcome(w)()
 	w.fail = cancel
 	defer l.whileHeld(w.session, cancel)()
 
@@ -118,8 +119,9 @@ func (l *Loop) recall(ctx context.Context, w *writer) error {
 	if err := l.loadLetters(ctx, w); err != nil {
 		return err
 	}
+	w.skip = state.Skip
 	l.judge(state)
-	l.log.Debug("taken over", "storedPoint", string(state.Point), "storedMode", state.Mode, "consistentSince", state.ConsistentSince)
+	l.log.Debug("taken over", "storedPoint", string(state.Point), "storedMode", state.Mode, "consistentSince", state.ConsistentSince, "skip", state.Skip)
 	l.update(func(s *Status) {
 		s.State = StateRunning
 		// A target without a memo leaves the point to the source's own cursor and to what this

@@ -35,7 +35,11 @@ type counts struct {
 }
 
 func newCounts() counts {
-	return counts{inMode: map[mode.Mode]time.Duration{}, switches: map[mode.Reason]int64{}}
+	c := counts{inMode: map[mode.Mode]time.Duration{}, switches: map[mode.Reason]int64{mode.Stale: 0, mode.CaughtUp: 0}}
+	for _, m := range mode.All() {
+		c.inMode[m] = 0 // a series that is there from the start can be told from one that is missing
+	}
+	return c
 }
 
 // Stats returns what the loop has counted. Counters begin at zero when a loop is made.

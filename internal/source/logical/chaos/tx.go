@@ -47,6 +47,15 @@ func (x *tx) SetAside(ctx context.Context, letters []logical.DeadLetter) error {
 	return s.around(func() error { return x.Tx.SetAside(ctx, letters) })
 }
 
+// TakeBack implements logical.Tx.
+func (x *tx) TakeBack(ctx context.Context, ids []int64) error {
+	s, err := x.strike(ctx, "take back")
+	if err != nil {
+		return err
+	}
+	return s.around(func() error { return x.Tx.TakeBack(ctx, ids) })
+}
+
 func (x *tx) strike(ctx context.Context, site string) (strike, error) {
 	if err := x.session.held(); err != nil {
 		return strike{}, err

@@ -62,9 +62,7 @@ func (m *Meter) Figures() Figures {
 		f.LastCommit = time.Unix(0, at)
 	}
 	for class := range m.failures {
-		if n := m.failures[class].Load(); n > 0 {
-			f.Failures[logical.Class(class)] = n
-		}
+		f.Failures[logical.Class(class)] = m.failures[class].Load()
 	}
 	return f
 }

@@ -74,6 +74,11 @@ func (x *tx) SetAside(ctx context.Context, letters []logical.DeadLetter) error {
 	return x.meter.failed(x.Tx.SetAside(ctx, letters), ctx.Err())
 }
 
+// TakeBack implements logical.Tx.
+func (x *tx) TakeBack(ctx context.Context, ids []int64) error {
+	return x.meter.failed(x.Tx.TakeBack(ctx, ids), ctx.Err())
+}
+
 // Commit implements logical.Tx.
 func (x *tx) Commit(ctx context.Context) error {
 	if err := x.Tx.Commit(ctx); err != nil {
