@@ -51,6 +51,9 @@ type Config struct {
 	MaxQueueSize    flags.Size
 	QueueFullPolicy string
 	KeepFree        flags.Size
+	// ChaosProb and ChaosSeed let things go wrong on purpose; see package chaos.
+	ChaosProb float64
+	ChaosSeed uint64
 	// GracePeriod bounds how long a shutdown waits for what is in flight.
 	GracePeriod time.Duration
 	// LogFormat is text or json.
@@ -97,6 +100,8 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.StringVar(&c.QueueFullPolicy, "queueFullPolicy", "refuse", "when a queue is full: refuse (503), dropOldest or dropNewest; what is dropped is counted and recorded")
 	set.Var(&c.KeepFree, "keepFree", "how much of the disk queues leave free; the largest backlog stops first")
 	set.DurationVar(&c.GracePeriod, "gracePeriod", 10*time.Second, "how long a shutdown waits for what is in flight")
+	set.Float64Var(&c.ChaosProb, "chaosProb", 0, "for tests: the share of calls between queue and target that go wrong on purpose, from 0 to 1")
+	set.Uint64Var(&c.ChaosSeed, "chaosSeed", 1, "for tests: which calls --chaosProb strikes")
 	set.StringVar(&c.LogFormat, "logFormat", "text", "text or json")
 	set.BoolVarP(&c.Verbose, "verbose", "v", false, "log details")
 }
@@ -146,6 +151,8 @@ func (c Config) Validate() error {
 		return errors.New("--applyTimeout, --retryDelay and --standbyTimeout must be more than 0s")
 	case c.TargetDBConns < 3:
 		return errors.Errorf("--targetDBConns: %d is too few; give at least 3, of which two are for leases and memos", c.TargetDBConns)
+	case c.ChaosProb < 0 || c.ChaosProb > 1 || c.ChaosProb != c.ChaosProb:
+		return errors.Errorf("--chaosProb: %g is no share; give a number from 0 to 1", c.ChaosProb)
 	case c.StagingSchema == "":
 		return errors.New("--stagingSchema: name a schema")
 	case c.DataDir == "":

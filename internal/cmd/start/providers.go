@@ -13,6 +13,7 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/server"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
 	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
+	"github.com/tailrace-cdc/tailrace/internal/source/logical/chaos"
 	"github.com/tailrace-cdc/tailrace/internal/target/tally"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -102,8 +103,12 @@ func ProvideLoopMetrics(reg *prometheus.Registry) (*loops.Metrics, error) {
 
 // ProvideFactory makes the factory of loops.
 func ProvideFactory(config Config, in *installation.Installation, log *slog.Logger, metrics *loops.Metrics) (*loops.Factory, error) {
+	if config.ChaosProb > 0 {
+		log.Warn("things go wrong on purpose", "chaosProb", config.ChaosProb, "chaosSeed", config.ChaosSeed)
+	}
 	return loops.NewFactory(loops.FactoryConfig{
 		Holder: in.ID(), Log: log, Metrics: metrics, BytesInFlight: int64(config.TotalBytesInFlight),
+		Chaos: chaos.New(chaos.Config{Prob: config.ChaosProb, Seed: config.ChaosSeed}),
 	})
 }
 
