@@ -4,7 +4,7 @@
 set -euo pipefail
 
 # gcc and the C library's headers are for the race detector.
-packages=(gcc libc6-dev postgresql pgbouncer)
+packages=(gcc libc6-dev postgresql pgbouncer influxdb victoria-metrics)
 
 missing=()
 for package in "${packages[@]}"; do
