@@ -108,7 +108,7 @@ func (t *Target) judgeSuccess(a *answer, m message, known bool) verdict {
 
 // lineErrors returns the lines that the remote names, or nil unless each of them could be read.
 func (t *Target) lineErrors(kind Kind, m message) []lineError {
-	if kind != V3 {
+	if kind != V3 || len(m.lines) == 0 {
 		return nil
 	}
 	lines := make([]lineError, 0, len(m.lines))

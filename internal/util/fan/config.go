@@ -99,7 +99,8 @@ func (c Config) withDefaults() Config {
 type Landed struct {
 	// Shard is the number of the shard, or -1 for what was applied after a drain.
 	Shard int
-	// Mutations is how many of the source's mutations have landed.
+	// Mutations is how many of the source's mutations have landed; those that were set aside or discarded
+	// are not among them.
 	Mutations int
 	// Applied is how many were left of them after merging.
 	Applied int

@@ -202,7 +202,7 @@ func (w *worker) rejectNamed(items []item, list []logical.Rejection) ([]item, er
 		left = append(left, items[from:r.Index]...)
 		from = r.Index + 1
 		one := items[r.Index:from]
-		done, err := w.reject(one, r.Reason)
+		done, err := w.reject(one, &logical.Error{Err: r.Reason, Class: logical.ClassReject})
 		if err != nil {
 			return items, err
 		}
