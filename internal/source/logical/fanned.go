@@ -223,7 +223,11 @@ func (s *fanned) reject(_ context.Context, r fan.Rejected) fan.Decision {
 // settled counts what reject has decided, once it has been carried out.
 func (s *fanned) settled(r fan.Rejected, v fan.Verdict) {
 	if v == fan.SetAside {
-		letter := logical.NewDeadLetter(r.Mutation, s.w.loop.identity, nil, r.Err, time.Now())
+		position, err := encodeStamp(r.Stamp)
+		if err != nil {
+			position = nil // reject would not have set it aside
+		}
+		letter := logical.NewDeadLetter(r.Mutation, s.w.loop.identity, position, r.Err, time.Now())
 		s.w.letterBytes.Add(letter.Size())
 	}
 	s.w.loop.rejected(1, r.Err)

@@ -2,8 +2,10 @@ package influx_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +25,24 @@ import (
 
 var env testenv.Env
 
-func TestMain(m *testing.M) { os.Exit(env.Main(m)) }
+var seedFlag = flag.Uint64("seed", 0, "replay a randomised test with this seed")
+
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // the tests wait for servers most of the time
+	flag.Parse()
+	os.Exit(env.Main(m))
+}
+
+// seeded returns random numbers whose seed is printed, and can be given by -seed.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("replay with -seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}
 
 // rig is a stream, from its queue through a real loop to a remote.
 type rig struct {
@@ -60,6 +79,9 @@ func newRig(t testing.TB, dir string, cfg influx.Config, loop logical.Config) *r
 	}
 	if loop.RetryDelay == 0 {
 		loop.RetryDelay = time.Millisecond
+	}
+	if loop.StandbyTimeout == 0 {
+		loop.StandbyTimeout = 50 * time.Millisecond
 	}
 	if loop.RetryMax == 0 {
 		loop.RetryMax = 20 * time.Millisecond
