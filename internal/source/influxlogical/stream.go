@@ -65,7 +65,7 @@ func (s *Stream) Resume() error {
 		return nil
 	}
 	log := s.shared.Log.With("stream", s.config.ID)
-	loop, err := s.shared.Factory.Get(loops.Spec{
+	loop, err := s.shared.Factory.Get(context.Background(), loops.Spec{
 		Name:     s.config.ID,
 		Identity: s.shared.Installation + "/" + s.config.ID,
 		Target:   s.config.Target,

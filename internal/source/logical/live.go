@@ -73,8 +73,7 @@ func (c *liveCollector) Collect(ch chan<- prometheus.Metric) {
 			}
 			gauge(c.mode, on, m.String())
 		}
-		used, _, _ := l.budget.Usage()
-		gauge(c.bytes, float64(used))
+		gauge(c.bytes, float64(l.budget.Used()))
 		if !s.PointAt.IsZero() {
 			gauge(c.pointTime, float64(s.PointAt.UnixMilli())/1e3)
 		}
