@@ -6,8 +6,7 @@
 //	list, err := store.ListDeadLetters(ctx, loop, 0, 100)
 //
 // A letter is stored before the consistent point passes its mutation, and a loop that was cut short in
-// between sets it aside again. So a letter that equals one that is there (loop, stamp, table, key,
-// operation, payload) is not stored twice.
+// between sets it aside again. So of the letters of one loop that have one fingerprint the first is kept.
 //
 // How many bytes of letters a loop may have is the business of the loop.
 //

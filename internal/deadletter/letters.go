@@ -2,9 +2,7 @@ package deadletter
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/binary"
 	"encoding/json"
 	"strings"
 	"time"
@@ -17,19 +15,20 @@ import (
 func (s *Store) SetAside(ctx context.Context, letters []logical.DeadLetter) error {
 	return s.write(ctx, "set aside", func(tx *sql.Tx) error {
 		stmt, err := tx.PrepareContext(ctx, `INSERT INTO letters
-(loop, identity, stamp, relation, key, op, payload, reason, time, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (identity) DO NOTHING`)
+(loop, fingerprint, stamp, relation, key, op, payload, reason, time, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (loop, fingerprint) DO NOTHING`)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = stmt.Close() }() // the transaction's end says whether it worked
 		for i := range letters {
 			l := &letters[i]
+			once := l.Fingerprint()
 			at := l.Time
 			if at.IsZero() {
 				at = time.Now()
 			}
-			_, err := stmt.ExecContext(ctx, l.Loop, identity(l), text(l.Stamp), clean(l.Table), l.Key, l.Op.String(), l.Payload,
+			_, err := stmt.ExecContext(ctx, l.Loop, once[:], text(l.Stamp), clean(l.Table), l.Key, l.Op.String(), l.Payload,
 				clean(l.Reason), at.UnixNano(), l.Size())
 			if err != nil {
 				return err
@@ -63,7 +62,7 @@ WHERE loop = ? AND id > ? ORDER BY id LIMIT ?`, loop, after, max(limit, 0))
 		if stamp.Valid {
 			l.Stamp = json.RawMessage(stamp.String)
 		}
-		l.Op, l.Time = opNamed(op), time.Unix(0, at).UTC()
+		l.Op, l.Time = logical.OpNamed(op), time.Unix(0, at).UTC()
 		letters = append(letters, l)
 	}
 	if err := rows.Err(); err != nil {
@@ -124,18 +123,6 @@ func (s *Store) write(ctx context.Context, doing string, fn func(tx *sql.Tx) err
 	return nil
 }
 
-// identity tells letters from each other. Each part is preceded by its length.
-func identity(l *logical.DeadLetter) []byte {
-	h := sha256.New()
-	for _, part := range [][]byte{[]byte(l.Loop), l.Stamp, []byte(l.Table), l.Key, []byte(l.Op.String()), l.Payload} {
-		var size [8]byte
-		binary.LittleEndian.PutUint64(size[:], uint64(len(part)))
-		h.Write(size[:])
-		h.Write(part)
-	}
-	return h.Sum(nil)
-}
-
 // text returns JSON as SQL text, or null.
 func text(raw json.RawMessage) sql.NullString {
 	return sql.NullString{String: string(raw), Valid: raw != nil}
@@ -143,12 +130,3 @@ func text(raw json.RawMessage) sql.NullString {
 
 // clean makes text of what a target has said, which may be anything.
 func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-
-func opNamed(name string) logical.Op {
-	for op := logical.OpUpsert; op <= logical.OpTruncate; op++ {
-		if op.String() == name {
-			return op
-		}
-	}
-	return 0
-}

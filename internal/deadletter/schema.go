@@ -16,7 +16,7 @@ func migrations() []string {
 CREATE TABLE letters (
 	id       INTEGER PRIMARY KEY AUTOINCREMENT,
 	loop     TEXT NOT NULL,
-	identity BLOB NOT NULL, -- a hash of loop, stamp, relation, key, op and payload
+	fingerprint BLOB NOT NULL, -- a letter is kept once
 	stamp    TEXT,
 	relation TEXT NOT NULL,
 	key      BLOB,
@@ -26,7 +26,7 @@ CREATE TABLE letters (
 	time     INTEGER NOT NULL, -- nanoseconds since 1970
 	size     INTEGER NOT NULL  -- what it counts for against the loop's bound
 ) STRICT;
-CREATE UNIQUE INDEX letters_identity ON letters (identity);
+CREATE UNIQUE INDEX letters_once ON letters (loop, fingerprint);
 CREATE INDEX letters_loop ON letters (loop, id);
 `}
 }

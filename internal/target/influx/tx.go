@@ -16,6 +16,7 @@ type tx struct {
 	epoch   uint64
 	sent    bool // guarded by the session's mu
 	letters []logical.DeadLetter
+	back    []int64 // letters that were applied after all
 }
 
 var _ logical.Tx = (*tx)(nil)
@@ -61,7 +62,16 @@ func (x *tx) SetAside(_ context.Context, letters []logical.DeadLetter) error {
 	return nil
 }
 
-// Commit stores the dead letters.
+// TakeBack keeps the IDs for Commit: the lines have been sent by then.
+func (x *tx) TakeBack(_ context.Context, ids []int64) error {
+	if x.s.t.cfg.DeadLetters == nil {
+		return errNoLetters()
+	}
+	x.back = append(x.back, ids...)
+	return nil
+}
+
+// Commit stores the dead letters, and removes those that were taken back.
 func (x *tx) Commit(ctx context.Context) error {
 	if err := x.s.sending(x); err != nil {
 		return err
@@ -71,6 +81,11 @@ func (x *tx) Commit(ctx context.Context) error {
 			return err
 		}
 		x.s.t.facts.setAside(x.letters)
+	}
+	if len(x.back) > 0 {
+		if err := x.s.t.cfg.DeadLetters.DiscardDeadLetters(ctx, x.s.claim.Loop, x.back); err != nil {
+			return err
+		}
 	}
 	x.s.forget(x)
 	return nil
