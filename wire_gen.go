@@ -42,7 +42,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	factory, err := start.ProvideFactory(installation, logger, metrics)
+	factory, err := start.ProvideFactory(config, installation, logger, metrics)
 	if err != nil {
 		cleanup2()
 		cleanup()
@@ -61,9 +61,26 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	opener := start.ProvideOpener(config, logger)
+	tally, err := start.ProvideTally(registry)
+	if err != nil {
+		cleanup4()
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	deadletterStore, cleanup5, err := start.ProvideDeadLetters(installation, logger)
+	if err != nil {
+		cleanup4()
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	opener := start.ProvideOpener(config, logger, tally, deadletterStore)
 	service, err := start.ProvideReplication(ctx, config, installation, metadataStore, streams, opener, logger)
 	if err != nil {
+		cleanup5()
 		cleanup4()
 		cleanup3()
 		cleanup2()
@@ -72,6 +89,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 	}
 	server, err := start.ProvideHTTP(config, operator, streams, service, logger, registry)
 	if err != nil {
+		cleanup5()
 		cleanup4()
 		cleanup3()
 		cleanup2()
@@ -80,6 +98,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 	}
 	startServer := start.NewServer(config, logger, installation, operator, streams, service, server)
 	return startServer, func() {
+		cleanup5()
 		cleanup4()
 		cleanup3()
 		cleanup2()

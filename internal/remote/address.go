@@ -62,6 +62,11 @@ func Parse(text string) (a Address, secret string, err error) {
 		return a, "", errors.New("the address names no host: " + kinds)
 	}
 	secret = takeSecret(u)
+	if a.Kind == Influx {
+		if err := onlyKind(u); err != nil {
+			return Address{}, "", err
+		}
+	}
 	u.Fragment, u.RawFragment = "", ""
 	a.Hosts = strings.Split(u.Host, ",") // PostgreSQL takes several
 	for _, host := range strings.Split(u.Query().Get("host"), ",") {
@@ -98,6 +103,17 @@ func takeSecret(u *url.URL) (secret string) {
 		u.RawQuery = query.Encode()
 	}
 	return secret
+}
+
+// onlyKind reports parameters that an InfluxDB's address does not have: kind=1, 2 or 3 says which API it
+// is, where that is not to be asked.
+func onlyKind(u *url.URL) error {
+	for name := range u.Query() {
+		if name != "kind" {
+			return errors.New("the address of an InfluxDB has no parameters but kind: give bucket and organization by themselves")
+		}
+	}
+	return nil
 }
 
 func parseSQLite(rest string) (Address, string, error) {

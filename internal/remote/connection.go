@@ -11,6 +11,9 @@ import (
 
 // A Connection is all that opening a target takes.
 type Connection struct {
+	// Stream names the stream that an HTTP remote is opened for: such a target belongs to one stream,
+	// and shows its traffic. Others are shared.
+	Stream  string
 	Address Address
 	// Secret is the token or password.
 	Secret string
@@ -31,6 +34,6 @@ func (c Connection) Place() string {
 
 // Key is equal for connections that can share a target. It does not tell the secret.
 func (c Connection) Key() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %v", c.Place(), c.Secret, c.AllowInsecureTLS))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %v", c.Place(), c.Stream, c.Secret, c.AllowInsecureTLS))
 	return hex.EncodeToString(sum[:])
 }

@@ -135,7 +135,7 @@ func (s *Service) connection(st metadata.Stream, r metadata.Remote) (remote.Conn
 	case err != nil:
 		return c, &logical.Error{Err: err, Hint: "correct the remote's remoteURL"}
 	case a.Kind == remote.Influx:
-		c.Org, c.Bucket = first(r.RemoteOrgID), first(st.RemoteBucketID, st.RemoteBucketName)
+		c.Stream, c.Org, c.Bucket = st.ID.String(), first(r.RemoteOrgID), first(st.RemoteBucketID, st.RemoteBucketName)
 	case a.Kind == remote.SQLite:
 		c.Address.Path = s.config.Limits.Resolve(a.Path)
 	}

@@ -69,9 +69,7 @@ func (s *Service) Status(ctx context.Context, id metadata.ID) Status {
 	ctx, cancel := context.WithTimeout(ctx, countWithin)
 	defer cancel()
 	st.DeadLetters, st.LettersKnown = stream.CountLetters(ctx)
-	if facts, ok := stream.Facts(); ok {
-		st.ResponseCode, st.Answered = facts.ResponseCode, facts.Answered
-	}
+	st.ResponseCode, st.Answered = stream.LatestResponse()
 	return st
 }
 

@@ -59,7 +59,7 @@ func try(ctx context.Context, target logical.Target, loop, holder string) error 
 		return err
 	}
 	if forgetter, ok := target.(logical.Forgetter); ok {
-		return forgetter.Forget(ctx, claim)
+		return forgetter.Forget(ctx, claim, false)
 	}
 	return nil
 }

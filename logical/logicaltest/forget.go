@@ -17,7 +17,7 @@ func (s *suite) forget(t *testing.T) {
 		t.Skip("the target stores nothing about loops")
 	}
 	claim := logical.Claim{Loop: "gone", Holder: "me", TTL: time.Minute}
-	if err := forgetter.Forget(ctx, claim); err != nil {
+	if err := forgetter.Forget(ctx, claim, false); err != nil {
 		t.Fatalf("forgetting what is not known: %v", err)
 	}
 	memo := logical.MemoState{Point: json.RawMessage(`{"n":1}`), Mode: "serial"}
@@ -45,7 +45,15 @@ func (s *suite) forget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := forgetter.Forget(ctx, claim); err != nil {
+	if err := forgetter.Forget(ctx, claim, true); err != nil {
+		t.Fatal(err)
+	}
+	if store, ok := target.(logical.DeadLetters); ok {
+		if n, _, err := store.CountDeadLetters(ctx, "gone"); err != nil || n != 1 {
+			t.Errorf("%d letters, %v; want the one that is to be kept", n, err)
+		}
+	}
+	if err := forgetter.Forget(ctx, claim, false); err != nil {
 		t.Fatal(err)
 	}
 	if err = late.SetMemo(ctx, memo); err == nil {

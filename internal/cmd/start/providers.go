@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/tailrace-cdc/tailrace/internal/deadletter"
 	"github.com/tailrace-cdc/tailrace/internal/installation"
 	"github.com/tailrace-cdc/tailrace/internal/metadata"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
@@ -18,15 +19,20 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/server/api"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
 	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
+	"github.com/tailrace-cdc/tailrace/internal/source/logical/chaos"
+	"github.com/tailrace-cdc/tailrace/internal/target/tally"
 )
 
 // EmbeddedTarget is the file name of the embedded database in the data directory.
 const EmbeddedTarget = "target.db"
 
+// metadataFile is the file name of what is stored of the installation.
+const metadataFile = "metadata.db"
+
 // Providers make the server from a Config.
 var Providers = wire.NewSet(
 	NewServer, ProvideLog, ProvideInstallation, ProvideOperator, ProvideRegistry, ProvideLoopMetrics,
-	ProvideFactory, ProvideOpener, ProvideStore, ProvideStreams, ProvideMetadata, ProvideReplication, ProvideHTTP,
+	ProvideFactory, ProvideTally, ProvideDeadLetters, ProvideOpener, ProvideStore, ProvideStreams, ProvideMetadata, ProvideReplication, ProvideHTTP,
 )
 
 // Operator is who may do everything.
@@ -93,8 +99,33 @@ func ProvideLoopMetrics(reg *prometheus.Registry) (*loops.Metrics, error) {
 }
 
 // ProvideFactory makes the factory of loops.
-func ProvideFactory(in *installation.Installation, log *slog.Logger, metrics *loops.Metrics) (*loops.Factory, error) {
-	return loops.NewFactory(loops.FactoryConfig{Holder: in.ID(), Log: log, Metrics: metrics})
+func ProvideFactory(config Config, in *installation.Installation, log *slog.Logger, metrics *loops.Metrics) (*loops.Factory, error) {
+	if config.ChaosProb > 0 {
+		log.Warn("things go wrong on purpose", "chaosProb", config.ChaosProb, "chaosSeed", config.ChaosSeed)
+	}
+	return loops.NewFactory(loops.FactoryConfig{
+		Holder: in.ID(), Log: log, Metrics: metrics, BytesInFlight: int64(config.TotalBytesInFlight),
+		Chaos: chaos.New(chaos.Config{Prob: config.ChaosProb, Seed: config.ChaosSeed}),
+	})
+}
+
+// ProvideTally makes the counts that all targets share.
+func ProvideTally(reg *prometheus.Registry) (*tally.Tally, error) {
+	counts := &tally.Tally{}
+	return counts, reg.Register(counts.Collector())
+}
+
+// ProvideDeadLetters opens the store for targets that keep no dead letters themselves.
+func ProvideDeadLetters(in *installation.Installation, log *slog.Logger) (*deadletter.Store, func(), error) {
+	store, err := deadletter.Open(deadletter.Config{Path: in.Path(deadletter.FileName)})
+	if err != nil {
+		return nil, nil, err
+	}
+	return store, func() {
+		if err := store.Close(); err != nil {
+			log.Warn("closing the dead letters", "error", err)
+		}
+	}, nil
 }
 
 // ProvideStore opens the directory of the queues.
@@ -121,8 +152,10 @@ func ProvideStreams(
 	config Config, in *installation.Installation, store *queue.Store, factory *loops.Factory, log *slog.Logger, reg *prometheus.Registry,
 ) (*influxlogical.Streams, func(), error) {
 	streams := influxlogical.NewStreams(influxlogical.Config{Factory: factory, Store: store, Installation: in.ID(), Log: log})
-	if err := reg.Register(streams.Collector()); err != nil {
-		return nil, nil, err
+	for _, c := range []prometheus.Collector{streams.Collector(), streams.RemoteCollector()} {
+		if err := reg.Register(c); err != nil {
+			return nil, nil, err
+		}
 	}
 	// The server has closed them already, unless it never came to run.
 	return streams, func() {
@@ -140,7 +173,7 @@ func ProvideMetadata(ctx context.Context, in *installation.Installation, log *sl
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := metadata.Open(ctx, metadata.Config{Path: in.Path("metadata.db"), Key: key})
+	store, err := metadata.Open(ctx, metadata.Config{Path: in.Path(metadataFile), Key: key})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -152,7 +185,7 @@ func ProvideMetadata(ctx context.Context, in *installation.Installation, log *sl
 }
 
 // reserved are the installation's own names in the data directory.
-var reserved = []string{"metadata.db", "deadletters.db", "replicationq", "secret.key", "token", "lock", "installation.json"}
+var reserved = []string{metadataFile, "deadletters.db", "replicationq", "secret.key", "token", "lock", "installation.json"}
 
 // ProvideReplication starts what is stored, and on an empty data directory a default stream.
 func ProvideReplication(

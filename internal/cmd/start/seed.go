@@ -17,14 +17,20 @@ const Default = "default"
 // seed makes what a new installation begins with, and gives its remote the address of --targetConn where
 // that is given.
 func seed(ctx context.Context, config Config, store *metadata.Store, log *slog.Logger) (metadata.Seeded, error) {
-	address, secret, err := config.targetConn()
+	target, err := config.targetConn()
 	if err != nil {
 		return metadata.Seeded{}, err
 	}
+	bucket := target.bucket
+	if target.address.Kind != remote.Influx {
+		bucket = config.TargetSchema
+	}
 	made, err := store.Seed(ctx, metadata.Seed{
 		Org: metadata.Org{Name: Default}, Bucket: metadata.Bucket{Name: Default},
-		Remote: metadata.Remote{Name: Default, URL: address.Text, Secret: secret, Unrestricted: true},
-		Stream: metadata.Stream{Name: Default, RemoteBucketName: orNil(config.TargetSchema)},
+		Remote: metadata.Remote{
+			Name: Default, URL: target.address.Text, Secret: target.secret, RemoteOrgID: orNil(target.org), Unrestricted: true,
+		},
+		Stream: metadata.Stream{Name: Default, RemoteBucketName: orNil(bucket)},
 	})
 	if err != nil {
 		return made, err
@@ -32,22 +38,23 @@ func seed(ctx context.Context, config Config, store *metadata.Store, log *slog.L
 	if config.TargetConn != "" {
 		_, err := store.UpdateRemote(ctx, made.Remote, func(r *metadata.Remote) error {
 			r.Unrestricted = true
-			// A password that is not given is the one that is stored, for the same address.
-			if r.URL != address.Text || secret != "" {
-				r.URL, r.Secret = address.Text, secret
+			// A secret that is not given is the one that is stored, for the same address.
+			if r.URL != target.address.Text || target.secret != "" {
+				r.URL, r.Secret = target.address.Text, target.secret
 			}
+			r.RemoteOrgID = orNil(target.org)
 			return nil
 		})
 		if err := unlessDeleted(err, log, "--targetConn", "remote"); err != nil {
 			return made, err
 		}
 	}
-	if config.TargetSchema != "" {
+	if bucket != "" {
 		_, err := store.UpdateStream(ctx, made.Stream, func(s *metadata.Stream) error {
-			s.RemoteBucketName = &config.TargetSchema
+			s.RemoteBucketID, s.RemoteBucketName = nil, &bucket
 			return nil
 		})
-		if err := unlessDeleted(err, log, "--targetSchema", "stream"); err != nil {
+		if err := unlessDeleted(err, log, "--targetConn, --targetSchema", "stream"); err != nil {
 			return made, err
 		}
 	}

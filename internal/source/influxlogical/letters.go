@@ -38,11 +38,14 @@ func (s *Stream) CountLetters(ctx context.Context) (n int64, known bool) {
 
 // DiscardLetters removes dead letters for good.
 func (s *Stream) DiscardLetters(ctx context.Context, ids []int64) error {
-	store, loop, err := s.Letters()
+	if loop := s.loop.Load(); loop != nil {
+		return loop.Discard(ctx, ids) // it knows them too
+	}
+	store, identity, err := s.Letters()
 	if err != nil {
 		return err
 	}
-	return store.DiscardDeadLetters(ctx, loop, ids)
+	return store.DiscardDeadLetters(ctx, identity, ids)
 }
 
 // ReplayLetters applies dead letters again and removes them; see Loop.Replay.
@@ -51,11 +54,5 @@ func (s *Stream) ReplayLetters(ctx context.Context, ids []int64) (int, error) {
 	if loop == nil {
 		return 0, ErrNotRunning
 	}
-	replayer, ok := any(loop).(interface {
-		Replay(ctx context.Context, ids []int64) (int, error)
-	})
-	if !ok {
-		return 0, ErrNotRunning
-	}
-	return replayer.Replay(ctx, ids)
+	return loop.Replay(ctx, ids)
 }

@@ -108,7 +108,7 @@ func (s *Streams) Update(ctx context.Context, config StreamConfig) error {
 		cancel()
 	}
 	if moved {
-		stream.forget(ctx)
+		stream.forget(ctx, true)
 	}
 	if reopen || config.Paused {
 		stream.letGo()
@@ -117,8 +117,9 @@ func (s *Streams) Update(ctx context.Context, config StreamConfig) error {
 	return stream.start(ctx)
 }
 
-// forget removes what the target stores about the stream. s.mu is held, and there is no loop.
-func (s *Stream) forget(ctx context.Context) {
+// forget removes what the target stores about the stream; its dead letters may stay. s.mu is held, and
+// there is no loop.
+func (s *Stream) forget(ctx context.Context, keepLetters bool) {
 	if _, err := s.open(ctx); err != nil {
 		return // the stream's state has said what is wrong
 	}
@@ -128,7 +129,7 @@ func (s *Stream) forget(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, forgetWithin)
 	defer cancel()
-	if err := target.Forget(ctx, logical.Claim{Loop: s.identity(), Holder: s.shared.Holder}); err != nil {
+	if err := target.Forget(ctx, logical.Claim{Loop: s.identity(), Holder: s.shared.Holder}, keepLetters); err != nil {
 		s.log().Warn("the stream's rows in the old target could not be removed; they do no harm", "loop", s.identity(), "error", err.Error())
 	}
 }
@@ -179,7 +180,7 @@ func (s *Streams) Remove(ctx context.Context, id string, flush time.Duration) (R
 		left.Letters, _, _ = store.CountDeadLetters(counting, stream.identity())
 		cancel()
 	}
-	stream.forget(ctx)
+	stream.forget(ctx, false)
 	stream.letGo()
 	return left, s.config.Store.Delete(id)
 }

@@ -7,7 +7,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type collector struct {
 	streams *Streams
 
-	points, bytes, failedWrites, failedPoints, failedBytes, dropped, pending, disk, lost, oldest, syncs *prometheus.Desc
+	points, bytes, failedWrites, failedPoints, failedBytes, pending, disk, lost, oldest, syncs *prometheus.Desc
 }
 
 // Collector returns the metrics of the queues.
@@ -22,7 +22,6 @@ func (s *Streams) Collector() prometheus.Collector {
 		failedWrites: desc("writes_failed_to_queue", "Writes that could not be made durable, or were refused because the queue is full.", "reason"),
 		failedPoints: desc("points_failed_to_queue", "Points of writes that could not be made durable, or were refused because the queue is full."),
 		failedBytes:  desc("bytes_failed_to_queue", "Bytes of those points, as they would have been stored."),
-		dropped:      desc("remote_write_bytes_dropped", "Bytes that were queued and given up, for whatever reason: declared, never silent."),
 		pending:      desc("current_bytes_queued", "Bytes in the queue that are not yet in the target."),
 		disk:         desc("disk_bytes", "Bytes of the queue's files."),
 		syncs:        desc("syncs_total", "How often the queue's files were synced to the disk."),
@@ -33,7 +32,7 @@ func (s *Streams) Collector() prometheus.Collector {
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.points, c.bytes, c.failedWrites, c.failedPoints, c.failedBytes, c.dropped, c.pending, c.disk, c.lost, c.oldest, c.syncs} {
+	for _, d := range []*prometheus.Desc{c.points, c.bytes, c.failedWrites, c.failedPoints, c.failedBytes, c.pending, c.disk, c.lost, c.oldest, c.syncs} {
 		ch <- d
 	}
 }
@@ -55,17 +54,31 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		metric(c.failedWrites, prometheus.CounterValue, float64(st.Refused), "full")
 		metric(c.failedPoints, prometheus.CounterValue, float64(stream.failedPoints.Load()))
 		metric(c.failedBytes, prometheus.CounterValue, float64(stream.failedBytes.Load()))
-		var dropped int64
-		for _, total := range st.Lost {
-			dropped += total.Bytes
-		}
-		metric(c.dropped, prometheus.CounterValue, float64(dropped))
 		metric(c.pending, prometheus.GaugeValue, float64(st.UnsentBytes))
 		metric(c.disk, prometheus.GaugeValue, float64(st.DiskBytes))
 		metric(c.oldest, prometheus.GaugeValue, float64(st.OldestUnsent)/1e9)
 		metric(c.syncs, prometheus.CounterValue, float64(st.Syncs))
 		for reason, total := range st.Lost {
 			metric(c.lost, prometheus.CounterValue, float64(total.Points), string(reason))
+		}
+	}
+}
+
+// remoteCollector shows what the streams' targets show of their own. It describes nothing, because that
+// comes and goes with them.
+type remoteCollector struct{ streams *Streams }
+
+// RemoteCollector returns the metrics of targets that belong to one stream each.
+func (s *Streams) RemoteCollector() prometheus.Collector { return remoteCollector{s} }
+
+// Describe implements prometheus.Collector.
+func (remoteCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c remoteCollector) Collect(ch chan<- prometheus.Metric) {
+	for _, stream := range c.streams.All() {
+		if target, ok := kept[interface{ Collector() prometheus.Collector }](stream); ok {
+			target.Collector().Collect(ch)
 		}
 	}
 }

@@ -61,23 +61,17 @@ func (st Status) Settled() bool {
 	return ok && point.Queue == st.Queue.ID && point.Sequence >= st.Queue.LastSeq
 }
 
-// Facts are what a target knows of its own about the last request.
-type Facts struct {
-	// ResponseCode is the status of the last answer, 0 if there was none; Answered says that a request
-	// was made at all.
-	ResponseCode int
-	Answered     bool
+// An Answerer is a target that is asked over HTTP.
+type Answerer interface {
+	// LatestResponse returns the status of the last answer, 0 if there was none, and whether anything
+	// was asked.
+	LatestResponse() (code int, asked bool)
 }
 
-// A Reporter is a target that knows such facts about a loop.
-type Reporter interface {
-	Facts(loop string) Facts
-}
-
-// Facts returns what the stream's target knows of the last request, if it knows anything.
-func (s *Stream) Facts() (Facts, bool) {
-	if r, ok := kept[Reporter](s); ok {
-		return r.Facts(s.identity()), true
+// LatestResponse returns what the stream's target answered last, if it is one that answers.
+func (s *Stream) LatestResponse() (code int, asked bool) {
+	if t, ok := kept[Answerer](s); ok {
+		return t.LatestResponse()
 	}
-	return Facts{}, false
+	return 0, false
 }

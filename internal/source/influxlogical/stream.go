@@ -161,16 +161,15 @@ func (s *Stream) startLoop(ctx context.Context) error {
 		s.failed(FaultTarget, err)
 		return errors.WithMessagef(err, "stream %s", c.ID)
 	}
-	loop, err := s.shared.Factory.Get(loops.Spec{
+	decoding := lineprotocol.DecoderConfig{Schema: c.Schema, RawOnly: target.Traits().WantsRaw}
+	loop, err := s.shared.Factory.Get(ctx, loops.Spec{
 		Name:     c.ID,
 		Identity: s.identity(),
 		Target:   target,
 		Config:   c.Loop,
 		Dialect: &dialect{
 			queue: q, log: s.log(), note: s.note,
-			decoder: lineprotocol.NewDecoder(lineprotocol.DecoderConfig{
-				Schema: c.Schema, RawOnly: target.Traits().WantsRaw,
-			}),
+			decoder: lineprotocol.NewDecoder(decoding), decoding: decoding,
 		},
 	})
 	if err != nil {

@@ -98,7 +98,9 @@ func NewStreams(config Config) *Streams {
 }
 
 // Write makes a write request durable in every stream of the bucket that has this id: in all of them,
-// or, if one of them has no room, in none.
+// or, if one of them has no room, in none. A stream without room whose policy is to drop the newest is
+// left out, and declares the write lost once the others have it. What nobody has kept is refused, and
+// not lost.
 func (s *Streams) Write(ctx context.Context, bucket string, blocks []lineprotocol.Block) error {
 	streams, err := s.of(bucket)
 	if err != nil || len(blocks) == 0 {
@@ -112,11 +114,15 @@ func (s *Streams) Write(ctx context.Context, bucket string, blocks []lineprotoco
 			return err
 		}
 	}
-	reserved, err := reserve(streams, group)
-	if err != nil {
-		return err
+	reserved, leftOut, err := reserve(streams, group)
+	if err == nil {
+		err = appendAll(ctx, reserved, group)
 	}
-	return appendAll(ctx, reserved, group)
+	for _, q := range leftOut {
+		// After an error the client writes again, so that it is not lost.
+		q.Decline(group, err == nil)
+	}
+	return err
 }
 
 // of returns the streams of a bucket.
@@ -141,10 +147,10 @@ type reservation struct {
 }
 
 // reserve sets room aside in every queue. A stream that drops the newest write is left out; if all of
-// them do, that is an error, because nobody would have the write.
-func reserve(streams []*Stream, group *queue.Group) ([]reservation, error) {
-	reserved := make([]reservation, 0, len(streams))
-	var dropped error
+// them are, that is an error, because nobody would have the write.
+func reserve(streams []*Stream, group *queue.Group) (reserved []reservation, leftOut []*queue.Queue, err error) {
+	reserved = make([]reservation, 0, len(streams))
+	var full error
 	for _, stream := range streams {
 		q, err := stream.writable()
 		var room queue.Reservation
@@ -157,8 +163,8 @@ func reserve(streams []*Stream, group *queue.Group) ([]reservation, error) {
 			}
 			continue // it is being deleted, and was listed when the write began
 		}
-		if _, ok := stderrors.AsType[*queue.DroppedError](err); ok {
-			dropped = err
+		if _, ok := stderrors.AsType[*queue.LeftOutError](err); ok {
+			full, leftOut = err, append(leftOut, q)
 			continue
 		}
 		if err != nil {
@@ -166,17 +172,17 @@ func reserve(streams []*Stream, group *queue.Group) ([]reservation, error) {
 			for _, r := range reserved {
 				r.queue.Release(r.room)
 			}
-			return nil, err
+			return nil, leftOut, err
 		}
 		reserved = append(reserved, reservation{stream, q, room})
 	}
-	if len(reserved) == 0 && dropped == nil {
-		return nil, ErrNoStream
+	switch {
+	case len(reserved) == 0 && full == nil:
+		return nil, nil, ErrNoStream // they have all been deleted meanwhile
+	case len(reserved) == 0:
+		return nil, leftOut, full
 	}
-	if len(reserved) == 0 {
-		return nil, dropped
-	}
-	return reserved, nil
+	return reserved, leftOut, nil
 }
 
 // reopenEvery is how often, at most, a write tries to open a queue that could not be opened.

@@ -10,7 +10,7 @@ import (
 var _ logical.Forgetter = (*Target)(nil)
 
 // Forget implements logical.Forgetter.
-func (t *Target) Forget(ctx context.Context, claim logical.Claim) error {
+func (t *Target) Forget(ctx context.Context, claim logical.Claim, keepLetters bool) error {
 	s, err := t.Take(ctx, claim)
 	if err != nil {
 		return err
@@ -21,6 +21,9 @@ func (t *Target) Forget(ctx context.Context, claim logical.Claim) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.loops, claim.Loop)
+	if keepLetters {
+		return nil
+	}
 	t.letters = slices.DeleteFunc(t.letters, func(d logical.DeadLetter) bool { return d.Loop == claim.Loop })
 	return nil
 }

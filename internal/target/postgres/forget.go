@@ -11,7 +11,7 @@ import (
 var _ logical.Forgetter = (*Target)(nil)
 
 // Forget removes what the staging tables store about a loop.
-func (t *Target) Forget(ctx context.Context, claim logical.Claim) error {
+func (t *Target) Forget(ctx context.Context, claim logical.Claim, keepLetters bool) error {
 	taken, err := t.Take(ctx, claim)
 	if err != nil {
 		return err
@@ -22,7 +22,11 @@ func (t *Target) Forget(ctx context.Context, claim logical.Claim) error {
 		if err := s.check(ctx, tx); err != nil {
 			return err
 		}
-		for _, table := range []string{"memo", "dead_letters", "leases", "epochs"} {
+		tables := []string{"memo", "leases", "epochs"}
+		if !keepLetters {
+			tables = append(tables, "dead_letters")
+		}
+		for _, table := range tables {
 			if _, err := tx.Exec(ctx, "DELETE FROM "+t.staging+table+" WHERE loop = $1", claim.Loop); err != nil {
 				return err
 			}

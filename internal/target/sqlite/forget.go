@@ -9,7 +9,7 @@ import (
 var _ logical.Forgetter = (*Target)(nil)
 
 // Forget removes what the file stores about a loop.
-func (t *Target) Forget(ctx context.Context, claim logical.Claim) error {
+func (t *Target) Forget(ctx context.Context, claim logical.Claim, keepLetters bool) error {
 	taken, err := t.Take(ctx, claim)
 	if err != nil {
 		return err
@@ -20,7 +20,11 @@ func (t *Target) Forget(ctx context.Context, claim logical.Claim) error {
 		if err := s.check(w, s.epoch.Load()); err != nil {
 			return err
 		}
-		for _, table := range []string{"_tailrace_memo", "_tailrace_dead_letters", "_tailrace_loops"} {
+		tables := []string{"_tailrace_memo", "_tailrace_loops"}
+		if !keepLetters {
+			tables = append(tables, "_tailrace_dead_letters")
+		}
+		for _, table := range tables {
 			if err := w.exec("DELETE FROM "+table+" WHERE loop = ?", claim.Loop); err != nil {
 				return err
 			}
