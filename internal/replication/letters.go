@@ -22,7 +22,7 @@ func (s *Service) Letters(ctx context.Context, id metadata.ID, after int64, limi
 	if err != nil {
 		return nil, err
 	}
-	store, loop, err := stream.Letters()
+	store, loop, err := stream.Letters(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -117,7 +117,7 @@ func (s *Service) finishDeleting(ctx context.Context) error {
 	}
 	for _, stream := range streams {
 		s.log.Info("going on with the deletion of a stream", "stream", stream.ID.String(), "name", stream.Name)
-		if err := s.remove(ctx, stream.ID, stream.Name); err != nil {
+		if err := s.remove(ctx, stream); err != nil {
 			s.log.Warn("a stream could not be deleted; the next start tries again", "stream", stream.ID.String(), "error", err.Error())
 		}
 	}
@@ -134,9 +134,14 @@ func (s *Service) finishDeleting(ctx context.Context) error {
 
 // sweep says which queues belong to no stream.
 func (s *Service) sweep() error {
-	orphans, err := s.config.Streams.Sweep()
+	orphans, err := s.config.Streams.Sweep(func(name string) bool {
+		_, err := metadata.ParseID(name)
+		return err == nil
+	})
 	for _, o := range orphans {
 		switch {
+		case o.Foreign:
+			s.log.Warn("there is a directory among the queues that is none of ours", "name", o.ID)
 		case o.Removed:
 			s.log.Info("an empty queue that belongs to no stream was removed", "queue", o.ID)
 		case o.Err != nil:

@@ -107,14 +107,21 @@ func (s *Service) DeleteStream(ctx context.Context, id metadata.ID) error {
 	if err != nil {
 		return err
 	}
-	return s.remove(context.WithoutCancel(ctx), id, st.Name) // it is decided
+	return s.remove(context.WithoutCancel(ctx), st) // it is decided
 }
 
 // remove ends a stream that is marked as being deleted.
-func (s *Service) remove(ctx context.Context, id metadata.ID, name string) error {
-	defer s.lockStream(id)()
+func (s *Service) remove(ctx context.Context, st metadata.Stream) error {
+	defer s.lockStream(st.ID)()
+	id := st.ID
+	if s.config.Streams.Get(id.String()) == nil {
+		// A crash came in between. Its target has to forget it all the same, as far as it can be reached.
+		if r, err := s.store.Remote(ctx, st.RemoteID); err == nil {
+			_, _ = s.config.Streams.Add(ctx, s.runConfig(st, r)) // whatever is broken of it goes anyway
+		}
+	}
 	left, err := s.config.Streams.Remove(ctx, id.String(), s.config.FlushWithin)
-	log := s.log.With("stream", id.String(), "name", name)
+	log := s.log.With("stream", id.String(), "name", st.Name)
 	if left.UnsentBytes > 0 || left.Letters > 0 {
 		log.Warn("stream deleted with data that was not in its target", "reason", "deleted", "unsentPoints", left.UnsentPoints,
 			"unsentBytes", left.UnsentBytes, "deadLetters", left.Letters)
@@ -133,7 +140,7 @@ func (s *Service) removeAll(ctx context.Context, streams []metadata.Stream) erro
 	var removers errgroup.Group
 	removers.SetLimit(startersAtOnce)
 	for _, st := range streams {
-		removers.Go(func() error { return s.remove(ctx, st.ID, st.Name) })
+		removers.Go(func() error { return s.remove(ctx, st) })
 	}
 	return removers.Wait()
 }

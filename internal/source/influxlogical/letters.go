@@ -8,14 +8,25 @@ import (
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
-// ErrNoLetters says that the target of a stream keeps no dead letters, or is not open.
-var ErrNoLetters = errors.New("the stream's target keeps no dead letters, or is not open because the stream is paused or broken")
+// ErrNoLetters says that the target of a stream keeps no dead letters.
+var ErrNoLetters = errors.New("the stream's target keeps no dead letters")
 
 // ErrNotRunning says that something needs the stream's loop.
 var ErrNotRunning = errors.New("the stream does not run: resume it first")
 
-// Letters returns the store of the stream's dead letters, and the name that it has there.
-func (s *Stream) Letters() (store logical.DeadLetters, loop string, err error) {
+// Letters returns the store of the stream's dead letters, and the name that it has there. It opens the
+// target of a stream that is paused.
+func (s *Stream) Letters(ctx context.Context) (store logical.DeadLetters, loop string, err error) {
+	if s.held.Load() == nil {
+		s.mu.Lock()
+		if !s.gone.Load() {
+			_, err = s.open(ctx)
+		}
+		s.mu.Unlock()
+		if err != nil {
+			return nil, "", err
+		}
+	}
 	store, ok := kept[logical.DeadLetters](s)
 	if !ok {
 		return nil, "", ErrNoLetters
@@ -23,11 +34,16 @@ func (s *Stream) Letters() (store logical.DeadLetters, loop string, err error) {
 	return store, s.identity(), nil
 }
 
-// CountLetters returns how many dead letters there are. If the target does not say so before ctx ends, it
-// is the number that it said last; known is false if it never did.
+// CountLetters returns how many dead letters there are, by what the loop knows, or what the target says
+// before ctx ends, or what was known last; known is false if nothing ever was.
 func (s *Stream) CountLetters(ctx context.Context) (n int64, known bool) {
-	if store, loop, err := s.Letters(); err == nil {
-		if n, _, err := store.CountDeadLetters(ctx, loop); err == nil {
+	if loop := s.loop.Load(); loop != nil {
+		if st := loop.Status(); st.Point != nil {
+			s.letters.Store(st.Letters + 1)
+			return st.Letters, true
+		}
+	} else if store, ok := kept[logical.DeadLetters](s); ok {
+		if n, _, err := store.CountDeadLetters(ctx, s.identity()); err == nil {
 			s.letters.Store(n + 1)
 			return n, true
 		}
@@ -41,7 +57,7 @@ func (s *Stream) DiscardLetters(ctx context.Context, ids []int64) error {
 	if loop := s.loop.Load(); loop != nil {
 		return loop.Discard(ctx, ids) // it knows them too
 	}
-	store, identity, err := s.Letters()
+	store, identity, err := s.Letters(ctx)
 	if err != nil {
 		return err
 	}

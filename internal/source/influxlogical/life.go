@@ -214,6 +214,8 @@ type Orphan struct {
 	ID string
 	// UnsentBytes is what is in it; zero if Err is set.
 	UnsentBytes int64
+	// Foreign says that it is called like no queue of ours, and was left alone.
+	Foreign bool
 	// Removed says that it was empty, and is gone.
 	Removed bool
 	// Err is why it cannot be read.
@@ -221,9 +223,9 @@ type Orphan struct {
 }
 
 // Sweep removes the queues that belong to no stream and hold nothing, and returns all that belong to
-// none. It is called when all streams have been added. What was never sent is not removed: a crash can
+// none. Directories whose names are not ours are left alone. It is called when all streams have been added. What was never sent is not removed: a crash can
 // leave no such queue, so that somebody must have put it there, or have taken the metadata away.
-func (s *Streams) Sweep() ([]Orphan, error) {
+func (s *Streams) Sweep(ours func(name string) bool) ([]Orphan, error) {
 	names, err := s.config.Store.List()
 	if err != nil {
 		return nil, err
@@ -231,6 +233,10 @@ func (s *Streams) Sweep() ([]Orphan, error) {
 	var orphans []Orphan
 	for _, name := range names {
 		if s.Get(name) != nil {
+			continue
+		}
+		if !ours(name) {
+			orphans = append(orphans, Orphan{ID: name, Foreign: true})
 			continue
 		}
 		o := Orphan{ID: name}
