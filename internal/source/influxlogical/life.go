@@ -23,11 +23,18 @@ const (
 // and says so in its status; the error tells. Without the queue, writes to its bucket are refused.
 func (s *Streams) Add(ctx context.Context, config StreamConfig) (*Stream, error) {
 	stream := newStream(s.config, config)
-	if err := s.list(stream); err != nil {
-		return nil, err
-	}
 	stream.mu.Lock()
 	defer stream.mu.Unlock()
+	err := stream.openQueue() // before a write can ask for it
+	if unlisted := s.list(stream); unlisted != nil {
+		if q := stream.queue.Load(); q != nil {
+			_ = q.Close() // nothing was written to it
+		}
+		return nil, unlisted
+	}
+	if err != nil {
+		return stream, err
+	}
 	return stream, stream.start(ctx)
 }
 
