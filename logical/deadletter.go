@@ -2,6 +2,8 @@ package logical
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"strings"
 	"time"
@@ -50,6 +52,18 @@ func NewDeadLetter(m *Mutation, loop string, stamp json.RawMessage, reason error
 		Loop: loop, Stamp: stamp, Table: m.Relation.String(), Key: m.AppendKey(nil), Op: m.Op,
 		Payload: payload, Reason: reason.Error(), Time: now,
 	}
+}
+
+// Fingerprint is equal for letters of one loop that are one and the same: those whose Stamp, Table, Key
+// and Payload are equal. After a commit whose outcome was not known a mutation is set aside once more;
+// a store keeps one letter of each (Loop, Fingerprint). It stays the same across versions.
+func (d *DeadLetter) Fingerprint() [sha256.Size]byte {
+	h := sha256.New()
+	for _, part := range [][]byte{d.Stamp, []byte(d.Table), d.Key, d.Payload} {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		h.Write(part)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
 // Size returns the bytes that the letter counts for against Config.MaxDeadLetterBytes.

@@ -8,7 +8,8 @@ import (
 // Op says what a Mutation does.
 type Op uint8
 
-// The operations. Upsert, Patch and Delete are what most dialects send; Replace is made by merging.
+// The operations. Upsert, Patch and Delete are what most dialects send; Replace is made by merging,
+// Fill by replaying dead letters.
 const (
 	// OpUpsert carries the whole row: insert it, or overwrite the one that has its key.
 	OpUpsert Op = iota + 1
@@ -28,9 +29,13 @@ const (
 	OpRekey
 	// OpTruncate removes all rows of the relation. It is a barrier in fan mode.
 	OpTruncate
+	// OpFill brings a point (Relation.Points) that is late, because it was set aside: insert the row,
+	// or, if there is one with the key, fill those of its columns that are null. What the row has got
+	// meanwhile stays, and so does what is absent. It is never merged with other mutations.
+	OpFill
 )
 
-var opNames = [...]string{"", "upsert", "patch", "delete", "replace", "rekey", "truncate"}
+var opNames = [...]string{"", "upsert", "patch", "delete", "replace", "rekey", "truncate", "fill"}
 
 // String returns the operation's name in lower case.
 func (o Op) String() string {
@@ -38,6 +43,16 @@ func (o Op) String() string {
 		return opNames[o]
 	}
 	return "op(" + strconv.Itoa(int(o)) + ")"
+}
+
+// OpNamed returns the operation whose String is name, or 0.
+func OpNamed(name string) Op {
+	for op := OpUpsert; int(op) < len(opNames); op++ {
+		if opNames[op] == name {
+			return op
+		}
+	}
+	return 0
 }
 
 // Barrier reports whether everything before the operation must be applied first, and everything

@@ -88,11 +88,16 @@ type Tx interface {
 	SetMemo(ctx context.Context, state MemoState) error
 
 	// SetAside stores dead letters as part of the transaction (NOTHING SILENT).
+	// A letter that the loop has already (see [DeadLetter.Fingerprint]) is not stored once more.
 	SetAside(ctx context.Context, letters []DeadLetter) error
 
+	// TakeBack removes dead letters of the session's loop, by their IDs, as part of the transaction in
+	// which their mutations are applied. Letters that are not there are passed over.
+	TakeBack(ctx context.Context, ids []int64) error
+
 	// Commit ends the transaction, durably (DURABLE THERE). A target may hold small changes back until
-	// then, so that one round trip carries the whole transaction: what Apply, SetMemo and SetAside
-	// would have returned is then returned by Commit, with the same classes. [RejectedOf] refers to
+	// then, so that one round trip carries the whole transaction: what Apply, SetMemo,
+	// SetAside and TakeBack would have returned is then returned by Commit, with the same classes. [RejectedOf] refers to
 	// the slice of Apply if it was called once, and is empty otherwise. After an error of
 	// [ClassUnknownCommit] the transaction may or may not have happened; the caller settles it with
 	// [Session.Fence] and then [Memo.LoadMemo].
@@ -100,6 +105,13 @@ type Tx interface {
 
 	// Rollback gives the transaction up. It does nothing after Commit, so that it can be deferred.
 	Rollback(ctx context.Context) error
+}
+
+// A Checker is a Tx of a target that checks some constraints only when a transaction ends.
+type Checker interface {
+	Tx
+	// Check checks them now, as Commit would, and returns the same errors.
+	Check(ctx context.Context) error
 }
 
 // A Memo stores the consistent point of the session's loop.
@@ -122,4 +134,7 @@ type MemoState struct {
 	// ConsistentSince is since when every state of the target is one of the source's; zero while a
 	// fan leaves it in between.
 	ConsistentSince time.Time
+	// Skip is how many leading mutations of the transaction after Point are in the target already, or
+	// kept as dead letters: one that was too large to be applied at once.
+	Skip int
 }

@@ -41,7 +41,6 @@ func (s *suite) orderOfOneKey(t *testing.T) {
 		for _, together := range []bool{true, false} {
 			m := model{}
 			wipe := row(logical.OpTruncate, rel)
-			wipe.Values = nil
 			apply(t, session, wipe)
 			for i := range muts {
 				m.apply(&muts[i])
@@ -99,6 +98,67 @@ func (s *suite) patchKeepsAbsent(t *testing.T) {
 	if len(m["account"]) != 1 || len(m["cpu"]) != 2 {
 		t.Fatal("the model is wrong")
 	}
+}
+
+// fill: a late point is inserted, or brings what the row lacks, in its turn among the others.
+func (s *suite) fill(t *testing.T) {
+	target := s.open(t)
+	session := s.take(t, target, "fill")
+	cpu := Points("cpu", []string{"host"}, Field("user", logical.KindFloat64), Field("idle", logical.KindInt64))
+	narrow := Points("cpu", []string{"host"}, Field("user", logical.KindFloat64))
+	host, null, absent := logical.Text("h"), logical.Null(), logical.Value{}
+	late := func(ns int64, user, idle logical.Value) logical.Mutation {
+		mut := Point(cpu, ns, 1, host, user, idle)
+		mut.Op = logical.OpFill
+		return mut
+	}
+	muts := []logical.Mutation{
+		late(1, logical.Float64(1), absent), // there is no row
+		late(1, logical.Float64(2), logical.Int64(2)),
+		late(1, logical.Float64(3), logical.Int64(3)),
+		Point(narrow, 2, 1, host, logical.Float64(4)),
+		late(2, logical.Float64(5), logical.Int64(5)),
+		Point(cpu, 2, 1, host, absent, logical.Int64(6)), // what comes later counts
+		late(2, logical.Float64(7), logical.Int64(7)),
+		Point(cpu, 3, 1, host, logical.Float64(8), null),
+		late(3, null, null),
+		late(3, logical.Float64(9), logical.Int64(9)),
+		row(logical.OpDelete, cpu, Point(cpu, 3, 1, absent, absent, absent).Values...),
+		late(3, logical.Float64(10), null),
+		late(4, logical.Float64(11), absent),
+		row(logical.OpDelete, cpu, Point(cpu, 4, 1, absent, absent, absent).Values...),
+		late(5, absent, absent),
+	}
+	for cut := range len(muts) + 1 {
+		m := model{}
+		wipe := row(logical.OpTruncate, cpu)
+		apply(t, session, wipe)
+		for i := range muts {
+			m.apply(&muts[i])
+		}
+		applyParts(t, session, muts[:cut], muts[cut:])
+		s.check(t, target, m, cpu)
+		if cut == 0 && (m["cpu"].find("2")["user"] != "4" || m["cpu"].find("2")["idle"] != "6" || len(m["cpu"]) != 4) {
+			t.Fatal("the model is wrong")
+		}
+	}
+	// Many at once, of which every second is there.
+	m := model{}
+	var there, all []logical.Mutation
+	for ns := range int64(4000) {
+		if ns%2 == 0 {
+			there = append(there, Point(cpu, 100+ns, 1, host, logical.Float64(float64(ns)), absent))
+		}
+		all = append(all, late(100+ns, logical.Float64(-1), logical.Int64(ns)))
+	}
+	apply(t, session, row(logical.OpTruncate, cpu))
+	for _, part := range [][]logical.Mutation{there, all} {
+		for i := range part {
+			m.apply(&part[i])
+		}
+		apply(t, session, part...)
+	}
+	s.check(t, target, m, cpu)
 }
 
 // rekey: also when it is applied again from a point before it, and when keys are swapped.

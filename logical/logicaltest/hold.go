@@ -39,7 +39,7 @@ func (s *suite) memo(t *testing.T) {
 		}
 		state := logical.MemoState{
 			Point: json.RawMessage(fmt.Sprintf(`{"queue": "q", "seq": %d}`, i)), PointTime: at.Add(time.Duration(i) * time.Second),
-			Mode: "serial", ConsistentSince: at,
+			Mode: "serial", ConsistentSince: at, Skip: i,
 		}
 		if err := tx.Apply(ctx, []logical.Mutation{Point(rel, int64(i), 1, logical.Int64(1))}); err != nil {
 			t.Fatal(err)
@@ -83,70 +83,8 @@ func (s *suite) sameMemo(t testing.TB, session logical.Session, want logical.Mem
 	}
 	var a, b bytes.Buffer
 	if json.Compact(&a, got.Point) != nil || json.Compact(&b, want.Point) != nil || a.String() != b.String() ||
-		!got.PointTime.Equal(want.PointTime) || got.Mode != want.Mode || !got.ConsistentSince.Equal(want.ConsistentSince) {
+		!got.PointTime.Equal(want.PointTime) || got.Mode != want.Mode || !got.ConsistentSince.Equal(want.ConsistentSince) || got.Skip != want.Skip {
 		t.Fatalf("the memo is %+v (%s), want %+v (%s)", got, got.Point, want, want.Point)
-	}
-}
-
-func (s *suite) deadLetters(t *testing.T) {
-	target := s.open(t)
-	ctx := testContext(t)
-	session := s.take(t, target, "letters")
-	store, ok := target.(logical.DeadLetters)
-	if !ok {
-		t.Skip("the target keeps no dead letters")
-	}
-	letters := []logical.DeadLetter{
-		{
-			Stamp: json.RawMessage(`{"seq":1}`), Table: "s.cpu", Key: []byte{0, 1, 255}, Op: logical.OpPatch,
-			Payload: []byte("cpu v=1i 1\x00"), Reason: "no\x01 \xff fit", Time: time.Unix(5, 6000).UTC(),
-		},
-		{Table: "mem", Op: logical.OpUpsert, Reason: "too wide"},
-	}
-	for i, commit := range []bool{false, true, true} {
-		tx, err := session.Begin(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := tx.SetAside(ctx, letters); err != nil {
-			t.Fatal(err)
-		}
-		if commit {
-			err = tx.Commit(ctx)
-		} else {
-			err = tx.Rollback(ctx)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n, size, err := store.CountDeadLetters(ctx, "letters"); err != nil || n != int64(2*i) || (size > 0) != (i > 0) {
-			t.Fatalf("%d letters of %d bytes after %d commits, error %v", n, size, i, err)
-		}
-	}
-	list, err := store.ListDeadLetters(ctx, "letters", 0, 3)
-	if err != nil || len(list) != 3 {
-		t.Fatalf("%d letters, error %v", len(list), err)
-	}
-	got := list[0]
-	if got.Loop != "letters" || string(got.Stamp) != `{"seq":1}` || got.Table != "s.cpu" || !bytes.Equal(got.Key, letters[0].Key) ||
-		got.Op != logical.OpPatch || !bytes.Equal(got.Payload, letters[0].Payload) || got.Reason == "" || !got.Time.Equal(letters[0].Time) {
-		t.Errorf("got %+v", got)
-	}
-	if list[1].Time.IsZero() || list[2].ID <= list[1].ID {
-		t.Errorf("got %+v", list)
-	}
-	more, err := store.ListDeadLetters(ctx, "letters", list[2].ID, 10)
-	if err != nil || len(more) != 1 {
-		t.Errorf("%d letters after the third, error %v", len(more), err)
-	}
-	if err := store.DiscardDeadLetters(ctx, "letters", []int64{list[0].ID, list[2].ID}); err != nil {
-		t.Fatal(err)
-	}
-	if n, _, err := store.CountDeadLetters(ctx, "letters"); err != nil || n != 2 {
-		t.Errorf("%d letters are left, error %v", n, err)
-	}
-	if n, _, err := store.CountDeadLetters(ctx, "nobody"); err != nil || n != 0 {
-		t.Errorf("an unknown loop has %d letters, error %v", n, err)
 	}
 }
 

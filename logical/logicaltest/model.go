@@ -11,14 +11,17 @@ import (
 )
 
 // A model is what a target should hold, kept in the plainest way: rows by the text of their keys.
-type model map[string]map[string]Row // table → key → row
+type (
+	model      map[string]tableModel // by table
+	tableModel map[string]Row        // by key
+)
 
 // apply changes the model as one mutation says.
 func (m model) apply(mut *logical.Mutation) {
 	rel := mut.Relation
 	table := m[rel.Name]
 	if table == nil {
-		table = map[string]Row{}
+		table = tableModel{}
 		m[rel.Name] = table
 	}
 	if mut.Op == logical.OpTruncate {
@@ -35,6 +38,12 @@ func (m model) apply(mut *logical.Mutation) {
 			row = Row{}
 		}
 		table[key] = row.with(rel, mut.Values)
+	case logical.OpFill:
+		late := Row{}.with(rel, mut.Values)
+		for name, value := range row {
+			late[name] = value
+		}
+		table[key] = late
 	case logical.OpReplace:
 		table[key] = Row{}.with(rel, mut.Values)
 	case logical.OpPatch:
@@ -49,8 +58,18 @@ func (m model) apply(mut *logical.Mutation) {
 	}
 }
 
+// find returns the row of a time.
+func (t tableModel) find(time string) Row {
+	for _, row := range t {
+		if row["time"] == time {
+			return row
+		}
+	}
+	return nil
+}
+
 // rekey moves a row. One that is not there any more has been moved before, and takes what is carried.
-func (m model) rekey(table map[string]Row, mut *logical.Mutation, key string) {
+func (m model) rekey(table tableModel, mut *logical.Mutation, key string) {
 	rel := mut.Relation
 	var old []string
 	for _, v := range mut.OldKey {

@@ -136,6 +136,9 @@ func (g *generator) point(rel *logical.Relation) logical.Mutation {
 		}
 		mut.Values = append(mut.Values, v)
 	}
+	if g.r.IntN(10) == 0 {
+		mut.Op = logical.OpFill
+	}
 	return mut
 }
 

@@ -22,6 +22,7 @@ const (
 	SiteApply    Site = "apply"
 	SiteSetMemo  Site = "set memo"
 	SiteSetAside Site = "set aside"
+	SiteTakeBack Site = "take back"
 	SiteCommit   Site = "commit"
 	SiteFence    Site = "fence"
 	SiteLoadMemo Site = "load memo"

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pkg/errors"
-
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -221,43 +219,4 @@ func (s *session) call(ctx context.Context, at Site, effect func(Fault) error) e
 func cloneMemo(m logical.MemoState) logical.MemoState {
 	m.Point = slices.Clone(m.Point)
 	return m
-}
-
-// ListDeadLetters implements logical.DeadLetters.
-func (t *Target) ListDeadLetters(_ context.Context, name string, after int64, limit int) ([]logical.DeadLetter, error) {
-	if limit < 0 {
-		return nil, errors.Errorf("memory: limit %d is negative", limit)
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var found []logical.DeadLetter
-	for _, l := range t.letters {
-		if l.Loop == name && l.ID > after && len(found) < limit {
-			found = append(found, l)
-		}
-	}
-	return found, nil
-}
-
-// CountDeadLetters implements logical.DeadLetters.
-func (t *Target) CountDeadLetters(_ context.Context, name string) (n, bytes int64, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, l := range t.letters {
-		if l.Loop == name {
-			n++
-			bytes += int64(len(l.Payload) + len(l.Key) + len(l.Reason))
-		}
-	}
-	return n, bytes, nil
-}
-
-// DiscardDeadLetters implements logical.DeadLetters.
-func (t *Target) DiscardDeadLetters(_ context.Context, name string, ids []int64) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.letters = slices.DeleteFunc(t.letters, func(l logical.DeadLetter) bool {
-		return l.Loop == name && slices.Contains(ids, l.ID)
-	})
-	return nil
 }

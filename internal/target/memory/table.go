@@ -110,6 +110,17 @@ func (tab *table) fill(old []logical.Value, plan []int, values []logical.Value) 
 	return row
 }
 
+// lacking returns the values for which the old row has none, the others being absent.
+func lacking(old []logical.Value, plan []int, values []logical.Value) []logical.Value {
+	lacks := make([]logical.Value, len(values))
+	for i, v := range values {
+		if at := plan[i]; at >= len(old) || old[at].IsNull() || old[at].IsAbsent() {
+			lacks[i] = v
+		}
+	}
+	return lacks
+}
+
 // valueOf returns the encoding of a constraint's columns in a row, or "" where the constraint does
 // not bind it.
 func (u *unique) valueOf(tab *table, row []logical.Value) string {

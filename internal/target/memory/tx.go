@@ -27,6 +27,7 @@ type tx struct {
 	applied []logical.Mutation
 	memo    *logical.MemoState
 	letters []logical.DeadLetter
+	taken   []int64 // dead letters that are taken back
 }
 
 var _ logical.Tx = (*tx)(nil)
@@ -108,6 +109,14 @@ func (x *tx) SetAside(ctx context.Context, letters []logical.DeadLetter) error {
 	})
 }
 
+// TakeBack implements logical.Tx.
+func (x *tx) TakeBack(ctx context.Context, ids []int64) error {
+	return x.call(ctx, SiteTakeBack, func(Fault) error {
+		x.taken = append(x.taken, ids...)
+		return nil
+	})
+}
+
 // Commit implements logical.Tx.
 func (x *tx) Commit(ctx context.Context) error {
 	return x.call(ctx, SiteCommit, func(f Fault) error {
@@ -155,11 +164,10 @@ func (x *tx) commit() {
 	if x.memo != nil {
 		l.memo = *x.memo
 	}
+	t.discard(x.session.claim.Loop, x.taken)
 	for i := range x.letters {
-		t.lastID++
-		x.letters[i].ID = t.lastID
+		t.keep(x.session.claim.Loop, x.letters[i])
 	}
-	t.letters = append(t.letters, x.letters...)
 	for i := range x.applied {
 		if t.cfg.Record {
 			key := string(x.applied[i].AppendKey(nil))

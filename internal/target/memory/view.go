@@ -86,6 +86,8 @@ func (x *tx) change(ctx context.Context, tab *table, m *logical.Mutation) error 
 		return x.put(ctx, tab, key, tab.fill(old, plan, m.Values))
 	case logical.OpReplace:
 		return x.put(ctx, tab, key, tab.fill(nil, plan, m.Values))
+	case logical.OpFill:
+		return x.put(ctx, tab, key, tab.fill(old, plan, lacking(old, plan, m.Values)))
 	case logical.OpDelete:
 		return x.put(ctx, tab, key, nil)
 	case logical.OpRekey:

@@ -52,6 +52,7 @@ func (x *tx) planAll(ctx context.Context, muts []logical.Mutation) error {
 			}
 		}
 		w.plans = append(w.plans, p)
+		x.noted.ignored += p.leavesOut(m)
 		if no := p.refuses(m, &w.mask); no != "" {
 			why := errors.New("postgres: table \"" + m.Relation.String() + "\": " + no)
 			rejected = append(rejected, logical.Rejection{Index: i, Reason: why})
@@ -143,7 +144,7 @@ func (x *tx) statements(ctx context.Context, b *batch, muts []logical.Mutation) 
 	b.sort()
 	w := x.w
 	if b.collisions > 0 {
-		x.s.t.collide(b)
+		x.collide(b)
 	}
 	first := w.plans[b.entries[0].last]
 	if !b.varied && !slices.ContainsFunc(b.entries, func(e entry) bool { return e.op != b.entries[0].op }) {
@@ -152,7 +153,7 @@ func (x *tx) statements(ctx context.Context, b *batch, muts []logical.Mutation) 
 	if b.points && !b.nulls && first.fillable() &&
 		!slices.ContainsFunc(b.entries, func(e entry) bool { return e.op != logical.OpUpsert }) {
 		w.mask = union(b, b.entries, w.mask)
-		return x.rows(ctx, b, muts, b.entries, verbFill, w.mask)
+		return x.rows(ctx, b, muts, b.entries, verbSparse, w.mask)
 	}
 	// One statement for each set of columns and each operation.
 	slices.SortStableFunc(b.entries, func(x, y entry) int {
@@ -199,6 +200,10 @@ func (x *tx) group(ctx context.Context, b *batch, muts []logical.Mutation, entri
 		verbs = []verb{verbPatch}
 	case op == logical.OpReplace:
 		verbs = []verb{verbDelete, verbInsert}
+	case op == logical.OpFill && p.table.lacks(mask):
+		verbs = []verb{verbFillSet, verbFillAdd}
+	case op == logical.OpFill:
+		verbs = []verb{verbFill}
 	case p.table.lacks(mask):
 		// An INSERT would fail on the column that is absent before it saw that the row is there.
 		verbs = []verb{verbPatch, verbAdd}
@@ -292,11 +297,13 @@ func appendArrayHead(dst []byte, w wire, n int) []byte {
 
 func (v verb) String() string {
 	switch v {
-	case verbUpsert, verbFill, verbLateAdd:
+	case verbUpsert, verbSparse, verbLateAdd:
 		return "upsert into"
-	case verbInsert, verbAdd:
+	case verbFill:
+		return "fill in"
+	case verbInsert, verbAdd, verbFillAdd:
 		return "insert into"
-	case verbPatch, verbLateSet:
+	case verbPatch, verbFillSet, verbLateSet:
 		return "update"
 	case verbDelete:
 		return "delete from"

@@ -96,6 +96,8 @@ func (b *batch) merge(e *entry, i int, m *logical.Mutation, p *plan) bool {
 	}
 	cut := false // what was there before does not count any more
 	switch {
+	case op == logical.OpFill || e.op == logical.OpFill:
+		return false // what it fills depends on the row
 	case op == logical.OpDelete:
 		cut = true
 	case op == logical.OpReplace:

@@ -53,7 +53,7 @@ func (s *copyState) note(ok bool) {
 
 // copySQL returns the COPY for rows that a verb inserts; "" if they cannot be copied.
 func (p *plan) copySQL(v verb, mask []byte) string {
-	if !p.table.copyable || v != verbUpsert && v != verbFill && v != verbInsert {
+	if !p.table.copyable || v != verbUpsert && v != verbSparse && v != verbFill && v != verbInsert {
 		return ""
 	}
 	var names []byte

@@ -74,7 +74,7 @@ func goldenSQL(t *testing.T, crdb bool) string {
 	for at := range mask {
 		mask[at] = byte(tab.columns[at].wire) + 1
 	}
-	for _, v := range []verb{verbUpsert, verbFill, verbInsert, verbAdd, verbPatch, verbDelete, verbLateAdd, verbLateSet, verbFree, verbMove, verbTruncate} {
+	for _, v := range []verb{verbUpsert, verbSparse, verbFill, verbFillAdd, verbFillSet, verbInsert, verbAdd, verbPatch, verbDelete, verbLateAdd, verbLateSet, verbFree, verbMove, verbTruncate} {
 		g := p.groupSQL(v, mask)
 		say(fmt.Sprintf("%s (%c)", v, v), g.sql)
 	}

@@ -17,9 +17,12 @@ type verb byte
 
 const (
 	verbUpsert   verb = 'u' // INSERT … ON CONFLICT DO UPDATE
-	verbFill     verb = 'f' // the same, where a NULL stands for an absent value
+	verbSparse   verb = 'f' // the same, where a NULL stands for an absent value
 	verbInsert   verb = 'i' // INSERT
 	verbAdd      verb = 'a' // INSERT … WHERE NOT EXISTS
+	verbFill     verb = 'l' // INSERT … ON CONFLICT DO UPDATE of what is NULL
+	verbFillAdd  verb = 'L' // verbFill and verbAdd
+	verbFillSet  verb = 'n' // UPDATE of what is NULL
 	verbPatch    verb = 'p' // UPDATE
 	verbDelete   verb = 'd'
 	verbFree     verb = 'F' // of a rekey: make room for the new key
@@ -71,9 +74,9 @@ func (g *sqlBuilder) tableName() { g.text(g.plan.table.quoted) }
 
 func (g *sqlBuilder) build(v verb) {
 	switch v {
-	case verbUpsert, verbFill, verbInsert, verbAdd, verbLateAdd:
+	case verbUpsert, verbSparse, verbFill, verbInsert, verbAdd, verbFillAdd, verbLateAdd:
 		g.insert(v)
-	case verbPatch, verbMove, verbLateSet:
+	case verbPatch, verbFillSet, verbMove, verbLateSet:
 		g.update(v)
 	case verbDelete, verbFree:
 		g.text("DELETE FROM ")
@@ -121,7 +124,7 @@ func (g *sqlBuilder) insert(v verb) {
 	}
 	g.text(" FROM ")
 	g.rows(v, func(int) bool { return true })
-	if v == verbAdd || v == verbLateAdd {
+	if v == verbAdd || v == verbFillAdd || v == verbLateAdd {
 		g.text(" WHERE NOT EXISTS (SELECT 1 FROM ")
 		g.tableName()
 		g.text(" AS o WHERE ")
@@ -129,11 +132,11 @@ func (g *sqlBuilder) insert(v verb) {
 		g.text(")")
 	}
 	if v != verbInsert {
-		g.onConflict(v == verbFill)
+		g.onConflict(v)
 	}
 }
 
-func (g *sqlBuilder) onConflict(fill bool) {
+func (g *sqlBuilder) onConflict(v verb) {
 	g.text(" ON CONFLICT (")
 	for n, at := range g.plan.keys {
 		g.separate(n, ", ")
@@ -151,13 +154,12 @@ func (g *sqlBuilder) onConflict(fill bool) {
 		g.separate(count, ", ")
 		g.name(at)
 		g.text(" = ")
-		if fill {
-			g.text("COALESCE(EXCLUDED.")
-			g.name(at)
-			g.text(", t.")
-			g.name(at)
-			g.text(")")
-		} else {
+		switch v {
+		case verbSparse:
+			g.coalesce("EXCLUDED.", "t.", at)
+		case verbFill, verbFillAdd:
+			g.coalesce("t.", "EXCLUDED.", at)
+		default:
 			g.text("EXCLUDED.")
 			g.name(at)
 		}
@@ -166,6 +168,15 @@ func (g *sqlBuilder) onConflict(fill bool) {
 	if count == 0 {
 		g.text("NOTHING")
 	}
+}
+
+// coalesce writes the column of the first row, or, if that is NULL, of the second.
+func (g *sqlBuilder) coalesce(first, second string, at int) {
+	g.text("COALESCE(" + first)
+	g.name(at)
+	g.text(", " + second)
+	g.name(at)
+	g.text(")")
 }
 
 // update writes the forms of UPDATE. It is empty if there is nothing to set.
@@ -181,7 +192,15 @@ func (g *sqlBuilder) update(v verb) {
 		g.separate(count, ", ")
 		g.name(at)
 		g.text(" = ")
-		g.value(at, n)
+		if v == verbFillSet {
+			g.text("COALESCE(t.")
+			g.name(at)
+			g.text(", ")
+			g.value(at, n)
+			g.text(")")
+		} else {
+			g.value(at, n)
+		}
 		count++
 	}
 	if count == 0 {

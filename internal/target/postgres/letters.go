@@ -17,13 +17,31 @@ func (x *tx) setAside(l *logical.DeadLetter) {
 	if at.IsZero() {
 		at = time.Now()
 	}
+	fingerprint := l.Fingerprint()
 	x.w.add(statement{
-		sql: `INSERT INTO ` + x.s.t.staging + `dead_letters (loop, stamp, relation, key, op, payload, reason, time)
-VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::text, $6::bytea, $7::text, $8::timestamptz)`, what: "store a dead letter",
+		sql: `INSERT INTO ` + x.s.t.staging + `dead_letters (loop, stamp, relation, key, op, payload, reason, time, fingerprint)
+VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::text, $6::bytea, $7::text, $8::timestamptz, $9::bytea)
+ON CONFLICT (loop, fingerprint) DO NOTHING`, what: "store a dead letter",
 		params: x.w.textParams(text(x.s.claim.Loop), jsonText(l.Stamp), text(printable(l.Table)), hexBytes(l.Key), text(l.Op.String()),
-			hexBytes(l.Payload), text(printable(l.Reason)), timeText(at)),
+			hexBytes(l.Payload), text(printable(l.Reason)), timeText(at), hexBytes(fingerprint[:])),
 		asText: true,
 	})
+}
+
+// takeBack adds the removal of dead letters to the statements of the transaction.
+func (x *tx) takeBack(ids []int64) {
+	x.w.add(statement{
+		sql:  "DELETE FROM " + x.s.t.staging + "dead_letters WHERE loop = $1::text AND id = ANY ($2::bigint[])",
+		what: "take dead letters back", params: x.w.textParams(text(x.s.claim.Loop), arrayText(ids)), asText: true,
+	})
+}
+
+func arrayText(ids []int64) *string {
+	list := make([]string, len(ids))
+	for i, id := range ids {
+		list[i] = formatInt(id)
+	}
+	return text("{" + strings.Join(list, ",") + "}")
 }
 
 // printable returns a text that the server can store.
@@ -59,7 +77,7 @@ WHERE loop = $1 AND id > $2 ORDER BY id LIMIT $3`, loop, after, limit)
 			if stamp != nil {
 				l.Stamp = []byte(*stamp)
 			}
-			l.Op, l.Time = opNamed(op), l.Time.UTC()
+			l.Op, l.Time = logical.OpNamed(op), l.Time.UTC()
 			letters = append(letters, l)
 		}
 		return rows.Err()

@@ -40,9 +40,10 @@ func (s *session) LoadMemo(ctx context.Context) (state logical.MemoState, err er
 		var epoch int64
 		var point, mode *string
 		var pointTime, since *time.Time
-		err := tx.QueryRow(ctx, `SELECT e.epoch, m.point, m.point_time, m.mode, m.consistent_since
+		var skip *int
+		err := tx.QueryRow(ctx, `SELECT e.epoch, m.point, m.point_time, m.mode, m.consistent_since, m.skip
 FROM `+s.t.staging+`epochs AS e LEFT JOIN `+s.t.staging+`memo AS m USING (loop) WHERE e.loop = $1`, s.claim.Loop).
-			Scan(&epoch, &point, &pointTime, &mode, &since)
+			Scan(&epoch, &point, &pointTime, &mode, &since, &skip)
 		if errors.Is(err, pgx.ErrNoRows) || err == nil && epoch != s.epoch.Load() {
 			return fenced(s.claim.Loop)
 		}
@@ -51,6 +52,9 @@ FROM `+s.t.staging+`epochs AS e LEFT JOIN `+s.t.staging+`memo AS m USING (loop) 
 		}
 		if mode != nil {
 			state.Mode = *mode
+		}
+		if skip != nil {
+			state.Skip = *skip
 		}
 		state.PointTime, state.ConsistentSince = orZero(pointTime), orZero(since)
 		return err

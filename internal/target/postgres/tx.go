@@ -27,6 +27,7 @@ type tx struct {
 	inside bool     // of a call of Apply
 	guard  bool     // what fails after the savepoint can be given up to it
 	copied []*table // tables that are locked and whose columns were compared
+	noted  noted    // what is counted when it is committed
 	ended  bool
 	err    error // what went wrong; only Rollback may follow
 }
@@ -61,11 +62,12 @@ func (x *tx) SetMemo(ctx context.Context, state logical.MemoState) error {
 	return x.do(ctx, func() error {
 		w := x.w
 		w.add(statement{
-			sql: `INSERT INTO ` + x.s.t.staging + `memo AS m (loop, point, point_time, mode, consistent_since, updated)
-VALUES ($1::text, $2::text, $3::timestamptz, $4::text, $5::timestamptz, clock_timestamp())
+			sql: `INSERT INTO ` + x.s.t.staging + `memo AS m (loop, point, point_time, mode, consistent_since, skip, updated)
+VALUES ($1::text, $2::text, $3::timestamptz, $4::text, $5::timestamptz, $6::bigint, clock_timestamp())
 ON CONFLICT (loop) DO UPDATE SET point = excluded.point, point_time = excluded.point_time, mode = excluded.mode,
-	consistent_since = excluded.consistent_since, updated = excluded.updated`, what: "store the memo",
-			params: w.textParams(text(x.s.claim.Loop), jsonText(state.Point), timeText(state.PointTime), text(state.Mode), timeText(state.ConsistentSince)),
+	consistent_since = excluded.consistent_since, skip = excluded.skip, updated = excluded.updated`, what: "store the memo",
+			params: w.textParams(text(x.s.claim.Loop), jsonText(state.Point), timeText(state.PointTime), text(state.Mode), timeText(state.ConsistentSince),
+				text(formatInt(int64(state.Skip)))),
 			asText: true,
 		})
 		return nil
@@ -85,6 +87,24 @@ func (x *tx) SetAside(ctx context.Context, letters []logical.DeadLetter) error {
 	})
 }
 
+// TakeBack removes dead letters as part of the transaction.
+func (x *tx) TakeBack(ctx context.Context, ids []int64) error {
+	return x.do(ctx, func() error {
+		if len(ids) > 0 {
+			x.takeBack(ids)
+		}
+		return nil
+	})
+}
+
+// Check checks the constraints that are deferred to the end of the transaction.
+func (x *tx) Check(ctx context.Context) error {
+	return x.do(ctx, func() error {
+		x.w.add(statement{sql: "SET CONSTRAINTS ALL IMMEDIATE", what: "check deferred constraints", asText: true})
+		return x.flush(ctx)
+	})
+}
+
 // Commit ends the transaction.
 func (x *tx) Commit(ctx context.Context) error {
 	err := x.do(ctx, func() error {
@@ -92,6 +112,7 @@ func (x *tx) Commit(ctx context.Context) error {
 		return x.flush(ctx)
 	})
 	if err == nil {
+		x.noted.count(x.s.t.cfg.Tally)
 		x.end()
 	}
 	return err

@@ -3,8 +3,6 @@ package postgres
 import (
 	"encoding/json"
 	"time"
-
-	"github.com/tailrace-cdc/tailrace/logical"
 )
 
 // A work holds what a transaction has not sent yet, and the memory that its batches are encoded in.
@@ -136,14 +134,4 @@ func (x *tx) prove(statements []statement) []statement {
 		sql:  "SELECT 1 / count(*) FROM (SELECT 1 FROM " + t.staging + "epochs WHERE loop = $1::text AND epoch = $2::bigint" + lock + ") AS e",
 		what: "prove the epoch", params: []span{loop[0], epoch[0]}, asText: true, proves: true,
 	})
-}
-
-// opNamed is the reverse of Op.String.
-func opNamed(name string) logical.Op {
-	for op := logical.OpUpsert; op <= logical.OpTruncate; op++ {
-		if op.String() == name {
-			return op
-		}
-	}
-	return 0
 }

@@ -21,8 +21,10 @@ func (w *writer) setAside(loop string, letters []logical.DeadLetter, now time.Ti
 		if l.Stamp != nil {
 			stamp = string(l.Stamp)
 		}
-		err := w.exec(`INSERT INTO _tailrace_dead_letters (loop, stamp, relation, key, op, payload, reason, time)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, loop, stamp, l.Table, l.Key, l.Op.String(), l.Payload, l.Reason, at.UnixNano())
+		fingerprint := l.Fingerprint()
+		err := w.exec(`INSERT INTO _tailrace_dead_letters (loop, stamp, relation, key, op, payload, reason, time, fingerprint)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (loop, fingerprint) DO NOTHING`,
+			loop, stamp, l.Table, l.Key, l.Op.String(), l.Payload, l.Reason, at.UnixNano(), fingerprint[:])
 		if err != nil {
 			return err
 		}
@@ -37,7 +39,7 @@ func (t *Target) ListDeadLetters(ctx context.Context, loop string, after int64, 
 		return w.query(`SELECT id, stamp, relation, key, op, payload, reason, time FROM _tailrace_dead_letters
 WHERE loop = ? AND id > ? ORDER BY id LIMIT ?`, func(s *sqlite3.Stmt) error {
 			l := logical.DeadLetter{
-				ID: s.ColumnInt64(0), Loop: loop, Table: s.ColumnText(2), Key: s.ColumnBlob(3, nil), Op: opNamed(s.ColumnText(4)),
+				ID: s.ColumnInt64(0), Loop: loop, Table: s.ColumnText(2), Key: s.ColumnBlob(3, nil), Op: logical.OpNamed(s.ColumnText(4)),
 				Payload: s.ColumnBlob(5, nil), Reason: s.ColumnText(6), Time: columnTime(s, 7),
 			}
 			if s.ColumnType(1) != sqlite3.NULL {
@@ -64,21 +66,15 @@ FROM _tailrace_dead_letters WHERE loop = ?`, func(s *sqlite3.Stmt) error {
 
 // DiscardDeadLetters removes letters of a loop.
 func (t *Target) DiscardDeadLetters(ctx context.Context, loop string, ids []int64) error {
-	return t.write(ctx, func(w *writer) error {
-		for _, id := range ids {
-			if err := w.exec("DELETE FROM _tailrace_dead_letters WHERE loop = ? AND id = ?", loop, id); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return t.write(ctx, func(w *writer) error { return w.removeLetters(loop, ids) })
 }
 
-func opNamed(name string) logical.Op {
-	for op := logical.OpUpsert; op <= logical.OpTruncate; op++ {
-		if op.String() == name {
-			return op
+// removeLetters removes dead letters in the open transaction.
+func (w *writer) removeLetters(loop string, ids []int64) error {
+	for _, id := range ids {
+		if err := w.exec("DELETE FROM _tailrace_dead_letters WHERE loop = ? AND id = ?", loop, id); err != nil {
+			return err
 		}
 	}
-	return 0
+	return nil
 }

@@ -124,7 +124,7 @@ func (w *writer) newShape(p *plan, m *logical.Mutation) (*shape, error) {
 		}
 		s.steps = append(s.steps, step{stmt: stmt, args: q.args, onlyIfNone: q.onlyIfNone})
 	}
-	if len(s.steps) == 1 && (s.op == logical.OpUpsert || s.op == logical.OpPatch && p.relation.Points) {
+	if len(s.steps) == 1 && (s.op == logical.OpUpsert || s.op == logical.OpFill || s.op == logical.OpPatch && p.relation.Points) {
 		s.rows = min(manyRows, maxParams/len(s.steps[0].args))
 	}
 	return s, nil
@@ -146,7 +146,7 @@ func (p *plan) statements(s *shape) []*query {
 	switch s.op {
 	case logical.OpUpsert:
 		return []*query{p.insert(s, true, 1)}
-	case logical.OpPatch:
+	case logical.OpPatch, logical.OpFill:
 		return p.patch(s)
 	case logical.OpDelete:
 		return []*query{p.delete()}
@@ -160,18 +160,19 @@ func (p *plan) statements(s *shape) []*query {
 	return nil
 }
 
-// patch of a point inserts or updates, of a database's row only updates.
+// patch of a point inserts or updates, of a database's row only updates. A fill inserts or fills in.
 func (p *plan) patch(s *shape) []*query {
 	update := p.update(s)
+	inserts := p.relation.Points || s.op == logical.OpFill
 	switch {
-	case p.relation.Points && !p.lacksNotNull(s):
+	case inserts && !p.lacksNotNull(s):
 		return []*query{p.insert(s, true, 1)}
-	case p.relation.Points && update != nil:
+	case inserts && update != nil:
 		// An INSERT would fail on the absent column before it saw that the row is there.
 		insert := p.insert(s, true, 1)
 		insert.onlyIfNone = true
 		return []*query{update, insert}
-	case p.relation.Points:
+	case inserts:
 		return []*query{p.insert(s, true, 1)}
 	case update == nil:
 		return nil
@@ -249,8 +250,17 @@ func (p *plan) insert(s *shape, upsert bool, rows int) *query {
 			}
 			q.separate(count, ", ")
 			q.column(p.columns[i].target)
-			q.text(" = excluded.")
-			q.column(p.columns[i].target)
+			q.text(" = ")
+			if s.op == logical.OpFill {
+				q.text("coalesce(")
+				q.column(p.columns[i].target)
+				q.text(", excluded.")
+				q.column(p.columns[i].target)
+				q.text(")")
+			} else {
+				q.text("excluded.")
+				q.column(p.columns[i].target)
+			}
 			count++
 		}
 	}
@@ -280,7 +290,15 @@ func (p *plan) update(s *shape) *query {
 			q.separate(count, ", ")
 			q.column(p.columns[i].target)
 			q.text(" = ")
-			q.value(i)
+			if s.op == logical.OpFill {
+				q.text("coalesce(")
+				q.column(p.columns[i].target)
+				q.text(", ")
+				q.value(i)
+				q.text(")")
+			} else {
+				q.value(i)
+			}
 			count++
 		}
 	}

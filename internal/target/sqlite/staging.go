@@ -59,6 +59,12 @@ CREATE TABLE _tailrace_columns (
 	kind         TEXT NOT NULL, -- of the values that the column holds
 	PRIMARY KEY (target_table, role, name)
 ) STRICT, WITHOUT ROWID;
+`, `
+ALTER TABLE _tailrace_memo ADD COLUMN skip INTEGER NOT NULL DEFAULT 0;
+
+-- Of letters that were set aside twice one is kept. Those of before have no fingerprint.
+ALTER TABLE _tailrace_dead_letters ADD COLUMN fingerprint BLOB;
+CREATE UNIQUE INDEX _tailrace_dead_letters_fingerprint ON _tailrace_dead_letters (loop, fingerprint);
 `}
 }
 
@@ -69,24 +75,27 @@ func (w *writer) migrate() error {
 	if err != nil || version == int64(len(steps)) {
 		return err
 	}
-	return w.transaction(w.db.GetInterrupt(), func(w *writer) error {
-		// Somebody else may have been faster.
-		version, err := w.stagingVersion()
-		if err != nil {
-			return err
+	return w.transaction(w.db.GetInterrupt(), func(w *writer) error { return w.migrateIn() })
+}
+
+// migrateIn is migrate within a transaction.
+func (w *writer) migrateIn() error {
+	steps := migrations()
+	version, err := w.stagingVersion() // somebody else may have been faster
+	if err != nil || version == int64(len(steps)) {
+		return err
+	}
+	if version > int64(len(steps)) {
+		return retry(errors.Errorf("sqlite: %s: the staging tables have version %d, this program knows %d",
+			w.cfg.Path, version, len(steps)), "the file was used by a newer Tailrace: use that, or name another file")
+	}
+	for _, step := range steps[version:] {
+		w.ddl = true
+		if err := w.db.Exec(step); err != nil {
+			return w.classify(err, "create the staging tables")
 		}
-		if version > int64(len(steps)) {
-			return retry(errors.Errorf("sqlite: %s: the staging tables have version %d, this program knows %d",
-				w.cfg.Path, version, len(steps)), "the file was used by a newer Tailrace: use that, or name another file")
-		}
-		for _, step := range steps[version:] {
-			w.ddl = true
-			if err := w.db.Exec(step); err != nil {
-				return w.classify(err, "create the staging tables")
-			}
-		}
-		return w.exec("UPDATE _tailrace_version SET version = ?", int64(len(steps)))
-	})
+	}
+	return w.exec("UPDATE _tailrace_version SET version = ?", int64(len(steps)))
 }
 
 // stagingVersion returns the version of the staging tables, 0 if there are none.

@@ -35,6 +35,11 @@ func (x *tx) SetAside(ctx context.Context, letters []logical.DeadLetter) error {
 	return x.do(ctx, func(w *writer) error { return w.setAside(x.s.claim.Loop, letters, x.s.t.now()) })
 }
 
+// TakeBack removes dead letters as part of the transaction.
+func (x *tx) TakeBack(ctx context.Context, ids []int64) error {
+	return x.do(ctx, func(w *writer) error { return w.removeLetters(x.s.claim.Loop, ids) })
+}
+
 // Commit ends the transaction. A lease that is due is renewed in it, which costs nothing.
 func (x *tx) Commit(ctx context.Context) error {
 	err := x.do(ctx, func(w *writer) error {

@@ -22,6 +22,7 @@ type voidTx struct{}
 func (voidTx) Apply(context.Context, []logical.Mutation) error      { return nil }
 func (voidTx) SetMemo(context.Context, logical.MemoState) error     { return nil }
 func (voidTx) SetAside(context.Context, []logical.DeadLetter) error { return nil }
+func (voidTx) TakeBack(context.Context, []int64) error              { return nil }
 func (voidTx) Commit(context.Context) error                         { return nil }
 func (voidTx) Rollback(context.Context) error                       { return nil }
 

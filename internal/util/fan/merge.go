@@ -15,7 +15,8 @@ import (
 //   - A delete, and a replace, discard what precedes them.
 //   - An upsert after a delete becomes a replace, and so does a patch of a point. An update-only
 //     patch after a delete finds no row: the delete stays as it is.
-//   - Barriers are never merged, and nothing is merged across one.
+//   - Barriers are never merged, and nothing is merged across one. A fill is not merged either, and nothing
+//     of its key is merged across it.
 //   - Mutations that carry nothing but Raw have no key, and are never merged.
 //
 // The result stands where the first of them stood, so that what other rows refer to does not move
@@ -139,6 +140,8 @@ func (m *Merger) same(a, b *logical.Mutation) bool {
 func (m *Merger) combine(out []logical.Mutation, i int, b *logical.Mutation) bool {
 	a := &out[i]
 	switch {
+	case a.Op == logical.OpFill || b.Op == logical.OpFill:
+		return false
 	case b.Op == logical.OpDelete || b.Op == logical.OpReplace:
 		*a, m.owned[i] = *b, false
 		return true

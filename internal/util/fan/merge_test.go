@@ -105,6 +105,8 @@ func TestMergeRules(t *testing.T) {
 		{"a column with two kinds keeps two mutations apart", []logical.Mutation{mut(patch, pt, 1, 1, 2), mut(patch, ptFloat, 1, 3)}, "patch 1 a=1 b=2; patch 1 a=3"},
 		{"and what follows joins the later one", []logical.Mutation{mut(patch, pt, 1, 1), mut(patch, ptFloat, 1, 3), mut(patch, ptC, 1, 5)}, "patch 1 a=1; patch 1 a=3 c=5"},
 		{"a table that changed keeps two mutations apart", []logical.Mutation{mut(up, db, 1, 1, 2), mut(up, dbMore, 1, 3, 4, 5), mut(patch, dbMore, 1, 6)}, "upsert 1 a=1 b=2; upsert 1 a=6 b=4 c=5"},
+		{"a fill is not merged, nor what is around it", []logical.Mutation{mut(patch, pt, 1, 1), mut(logical.OpFill, pt, 1, 2, 2), mut(logical.OpFill, pt, 1, 3, 3), mut(patch, pt, 1, 4), mut(patch, pt, 1, absent{}, 5)}, "patch 1 a=1; fill 1 a=2 b=2; fill 1 a=3 b=3; patch 1 a=4 b=5"},
+		{"a fill keeps its place after a delete", []logical.Mutation{mut(del, pt, 1), mut(logical.OpFill, pt, 1, 2), mut(del, pt, 1)}, "delete 1; fill 1 a=2; delete 1"},
 		{"a delete needs no shape", []logical.Mutation{mut(up, db, 1, 1, 2), mut(del, dbMore, 1)}, "delete 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

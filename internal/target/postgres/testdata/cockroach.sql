@@ -13,6 +13,15 @@ INSERT INTO "public"."cpu" AS t ("time", "series", "nanos", "host", "usage", "mo
 -- upsert into (f)
 INSERT INTO "public"."cpu" AS t ("time", "series", "nanos", "host", "usage", "mood") SELECT u.c0, u.c1, u.c2, u.c3, u.c4, u.c5::public."Mood" FROM unnest($1::timestamptz[], $2::uuid[], $3::int2[], $4::text[], $5::float8[], $6::text[]) AS u (c0, c1, c2, c3, c4, c5) ON CONFLICT ("time", "series", "nanos") DO UPDATE SET "usage" = COALESCE(EXCLUDED."usage", t."usage"), "mood" = COALESCE(EXCLUDED."mood", t."mood");
 
+-- fill in (l)
+INSERT INTO "public"."cpu" AS t ("time", "series", "nanos", "host", "usage", "mood") SELECT u.c0, u.c1, u.c2, u.c3, u.c4, u.c5::public."Mood" FROM unnest($1::timestamptz[], $2::uuid[], $3::int2[], $4::text[], $5::float8[], $6::text[]) AS u (c0, c1, c2, c3, c4, c5) ON CONFLICT ("time", "series", "nanos") DO UPDATE SET "usage" = COALESCE(t."usage", EXCLUDED."usage"), "mood" = COALESCE(t."mood", EXCLUDED."mood");
+
+-- insert into (L)
+INSERT INTO "public"."cpu" AS t ("time", "series", "nanos", "host", "usage", "mood") SELECT u.c0, u.c1, u.c2, u.c3, u.c4, u.c5::public."Mood" FROM unnest($1::timestamptz[], $2::uuid[], $3::int2[], $4::text[], $5::float8[], $6::text[]) AS u (c0, c1, c2, c3, c4, c5) WHERE NOT EXISTS (SELECT 1 FROM "public"."cpu" AS o WHERE o."time" = u.c0 AND o."series" = u.c1 AND o."nanos" = u.c2) ON CONFLICT ("time", "series", "nanos") DO UPDATE SET "usage" = COALESCE(t."usage", EXCLUDED."usage"), "mood" = COALESCE(t."mood", EXCLUDED."mood");
+
+-- update (n)
+UPDATE "public"."cpu" AS t SET "usage" = COALESCE(t."usage", u.c4), "mood" = COALESCE(t."mood", u.c5::public."Mood") FROM unnest($1::timestamptz[], $2::uuid[], $3::int2[], $4::text[], $5::float8[], $6::text[]) AS u (c0, c1, c2, c3, c4, c5) WHERE t."time" = u.c0 AND t."series" = u.c1 AND t."nanos" = u.c2;
+
 -- insert into (i)
 INSERT INTO "public"."cpu" AS t ("time", "series", "nanos", "host", "usage", "mood") SELECT u.c0, u.c1, u.c2, u.c3, u.c4, u.c5::public."Mood" FROM unnest($1::timestamptz[], $2::uuid[], $3::int2[], $4::text[], $5::float8[], $6::text[]) AS u (c0, c1, c2, c3, c4, c5);
 
@@ -102,4 +111,11 @@ CREATE TABLE IF NOT EXISTS "_tailrace".columns (
 	kind          text NOT NULL,
 	PRIMARY KEY (target_schema, target_table, role, name)
 );
+
+-- staging tables, version 2
+ALTER TABLE "_tailrace".memo ADD COLUMN IF NOT EXISTS skip bigint NOT NULL DEFAULT 0;
+
+-- Of letters that were set aside twice one is kept. Those of before have no fingerprint.
+ALTER TABLE "_tailrace".dead_letters ADD COLUMN IF NOT EXISTS fingerprint bytea;
+CREATE UNIQUE INDEX IF NOT EXISTS dead_letters_fingerprint ON "_tailrace".dead_letters (loop, fingerprint);
 
