@@ -7,7 +7,7 @@
 //	...
 //	var g queue.Group                                 // compresses once, for any number of queues
 //	err = g.Add(queue.KindLineProtocol, points, lines) // at most MaxPayload each
-//	res, err := q.Reserve(&g)                         // *FullError, *DroppedError, or space set aside
+//	res, err := q.Reserve(&g)                         // *FullError, *LeftOutError, or space set aside
 //	first, last, err := q.Append(ctx, res, &g)        // durable when it returns
 //
 //	r, err := q.NewReader(0)                          // after the cursor
@@ -17,7 +17,9 @@
 // One write of a client is one [Group] of blocks. It is appended as a whole and
 // delivered as a whole: a reader never sees the beginning of a group whose end
 // was not written. With several queues, reserve in all of them, then append to
-// each; a [Reservation] ends with exactly one Append or Release.
+// each; a [Reservation] ends with exactly one Append or Release. A write that no queue
+// has kept is refused, and no loss: its writer still has it. Where some kept it, those
+// with the policy [DropNewest] that had no room declare it lost.
 //
 // A block's stamp is ([Queue.ID], [Block.Sequence]); a group's is that of its
 // last block. Sequences only grow and are never used again. They are not without

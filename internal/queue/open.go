@@ -40,6 +40,7 @@ func Open(cfg Config) (*Queue, error) {
 		return nil, err
 	}
 	q.active = cfg.Now()
+	q.rings = q.lookAhead()
 	q.keeper.start(q)
 	return q, nil
 }
@@ -104,6 +105,9 @@ func (q *Queue) missSegments(c cursor) error {
 		return nil
 	}
 	first, last := q.settled()+1, c.Next-1
+	if c.MarkSeq >= first {
+		last = min(last, c.MarkSeq) // what is behind was skipped
+	}
 	q.log.Error("all segments of the queue are gone, and there was unsent data in them", "queue", q.name)
 	return q.declareTo(last, Loss{
 		Reason: LostCorrupt, First: first, Last: last, Blocks: uint64(last - first + 1), Time: q.cfg.Now().UnixNano(),
