@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tailrace-cdc/tailrace/internal/cmd/flags"
+	"github.com/tailrace-cdc/tailrace/internal/lineprotocol"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -44,6 +45,9 @@ type Config struct {
 	MaxQueueSize    flags.Size
 	QueueFullPolicy string
 	KeepFree        flags.Size
+	// InstanceID is the origin that points get which have none, and InstanceTag the key of the tag that it
+	// is in; see lineprotocol.AddedTag.
+	InstanceID, InstanceTag string
 	// GracePeriod bounds how long a shutdown waits for what is in flight.
 	GracePeriod time.Duration
 	// LogFormat is text or json.
@@ -85,6 +89,8 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.Var(&c.MaxQueueSize, "maxQueueSize", "the most that may wait in a stream's queue, as stored (a point takes some 20 bytes)")
 	set.StringVar(&c.QueueFullPolicy, "queueFullPolicy", "refuse", "when a queue is full: refuse (503), dropOldest or dropNewest; what is dropped is counted and recorded")
 	set.Var(&c.KeepFree, "keepFree", "how much of the disk queues leave free; the largest backlog stops first")
+	set.StringVar(&c.InstanceID, "instanceID", "", "give points that bear no origin this one, as the tag --instanceTag, so that servers that replicate to each other can leave out what they had from each other")
+	set.StringVar(&c.InstanceTag, "instanceTag", "tailrace_origin", "the key of the tag that --instanceID adds")
 	set.DurationVar(&c.GracePeriod, "gracePeriod", 10*time.Second, "how long a shutdown waits for what is in flight")
 	set.StringVar(&c.LogFormat, "logFormat", "text", "text or json")
 	set.BoolVarP(&c.Verbose, "verbose", "v", false, "log details")
@@ -100,6 +106,14 @@ func (c Config) Queue() queue.Config {
 		Sync:   syncModes[c.QueueSync],
 		Limits: queue.Limits{MaxBytes: int64(c.MaxQueueSize), Policy: policies[c.QueueFullPolicy]},
 	}
+}
+
+// Origin returns the tag that points get, or nil.
+func (c Config) Origin() (*lineprotocol.AddedTag, error) {
+	if c.InstanceID == "" {
+		return nil, nil
+	}
+	return lineprotocol.NewAddedTag(c.InstanceTag, c.InstanceID)
 }
 
 // Loop returns the settings of loops.
@@ -139,6 +153,9 @@ func (c Config) Validate() error {
 		return errors.New("--stagingSchema: name a schema")
 	case c.DataDir == "":
 		return errors.New("--dataDir: name a directory")
+	}
+	if _, err := c.Origin(); err != nil {
+		return errors.WithMessage(err, "--instanceID, --instanceTag")
 	}
 	if c.BindAddr == "" {
 		return errors.New("--bindAddr: give an address such as 127.0.0.1:8086")
