@@ -36,6 +36,9 @@ type FactoryConfig struct {
 type Factory struct {
 	config FactoryConfig
 
+	// signals is for tests; see Loop.signal.
+	signals func(ctx context.Context, site string, n int)
+
 	mu     sync.Mutex
 	loops  map[string]*entry
 	closed bool
@@ -116,7 +119,7 @@ func (f *Factory) build(spec Spec) *Loop {
 	stop, stopped := context.WithCancel(ctx)
 	l := &Loop{
 		name: spec.Name, identity: spec.Identity, holder: f.config.Holder,
-		config: config, meter: meter.New(), counts: newCounts(), rand: f.config.Rand, open: newOpenLetters(), replaying: newTurn(),
+		config: config, meter: meter.New(), counts: newCounts(), rand: f.config.Rand, open: newOpenLetters(), replaying: newTurn(), signals: f.signals,
 		target: f.config.Chaos.Target(spec.Name, spec.Target),
 		budget: budget.New(config.BytesInFlight * 3 / 4), log: f.config.Log.With("loop", spec.Name),
 		cancel: cancel, stopped: stopped,

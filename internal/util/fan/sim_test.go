@@ -404,8 +404,8 @@ func (s *sim) restart() error {
 	if point > 0 {
 		cfg.Point = num(point)
 	}
+	cfg.BeforeTake = func(ctx context.Context, shard int) { _, _ = s.gate.await(ctx, siteTake, int64(shard)) }
 	s.fan = New(cfg)
-	s.fan.beforeTake = func(ctx context.Context, shard int) { _, _ = s.gate.await(ctx, siteTake, int64(shard)) }
 	return s.resume(cfg.Point, skip)
 }
 
