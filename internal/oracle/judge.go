@@ -255,6 +255,23 @@ func (j *Judge) complete() error {
 	return nil
 }
 
+// Outstanding returns the changes that have not reached the target, of those from the floor up to a transaction
+// and one of its changes, by their places in the source. Only fan mode leaves some out in the middle.
+func (j *Judge) Outstanding(tx, upTo int) []int {
+	var out []int
+	for at := j.floor; at < j.ends[tx-1]+upTo; at++ {
+		c := &j.source[at].Change
+		if c.Op == Truncate {
+			if j.barrier < 0 || j.barriers[j.barrier] < at {
+				out = append(out, at)
+			}
+		} else if id := c.id(); j.reached(id) <= j.before(id, at) {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
 // Holds compares what a target holds with what it was given.
 func (j *Judge) Holds(got Rows) error {
 	if !j.rows.equal(got) {

@@ -67,7 +67,8 @@ func (g *gate) release(rng *rand.Rand) *waitingCall {
 // depends on the garbage collector, so it passes everything by.
 type gatedTarget struct {
 	logical.Target
-	gate *gate
+	gate    *gate
+	applied func(number int64) // is told of the last of the mutations that a transaction was given
 }
 
 // Unwrap returns the target inside.
@@ -81,12 +82,16 @@ func (t *gatedTarget) Take(ctx context.Context, claim logical.Claim) (logical.Se
 	if err != nil {
 		return nil, err
 	}
-	return &gatedSession{s, t.gate}, nil
+	return &gatedSession{Session: s, gate: t.gate, applied: t.applied}, nil
 }
 
 type gatedSession struct {
 	logical.Session
-	gate *gate
+	gate    *gate
+	applied func(number int64)
+
+	mu      sync.Mutex
+	fencing *fencing // that has not been let through
 }
 
 func (s *gatedSession) Prepare(ctx context.Context, relations []*logical.Relation) error {
@@ -100,11 +105,37 @@ func (s *gatedSession) Prepare(ctx context.Context, relations []*logical.Relatio
 	}
 }
 
+// Fence is one call for all who wait for one: nothing tells them apart.
 func (s *gatedSession) Fence(ctx context.Context) error {
-	if err := s.gate.await(ctx, "fence", 0); err != nil {
-		return err
+	s.mu.Lock()
+	f, first := s.fencing, s.fencing == nil
+	if first {
+		f = &fencing{done: make(chan struct{})}
+		s.fencing = f
 	}
-	return s.Session.Fence(ctx)
+	s.mu.Unlock()
+	if first {
+		f.err = s.gate.await(ctx, "fence", 0)
+		s.mu.Lock()
+		s.fencing = nil
+		s.mu.Unlock()
+		if f.err == nil {
+			f.err = s.Session.Fence(ctx)
+		}
+		close(f.done)
+		return f.err
+	}
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return errors.WithStack(context.Cause(ctx))
+	}
+}
+
+type fencing struct {
+	done chan struct{}
+	err  error
 }
 
 func (s *gatedSession) LoadMemo(ctx context.Context) (logical.MemoState, error) {
@@ -130,13 +161,16 @@ type gatedTx struct {
 }
 
 func (x *gatedTx) call(ctx context.Context, site string, f func(logical.Tx) error) (err error) {
-	if err := x.session.gate.await(ctx, site, x.id); err != nil {
-		return err
-	}
 	if x.inside == nil {
-		if x.inside, err = x.session.Session.Begin(ctx); err != nil {
+		if err := x.session.gate.await(ctx, "begin", x.id); err != nil {
 			return err
 		}
+		if x.inside, err = x.session.Session.Begin(ctx); err != nil { // several may have waited for a fence
+			return err
+		}
+	}
+	if err := x.session.gate.await(ctx, site, x.id); err != nil {
+		return err
 	}
 	return f(x.inside)
 }
@@ -145,7 +179,11 @@ func (x *gatedTx) Apply(ctx context.Context, muts []logical.Mutation) error {
 	if len(muts) > 0 {
 		x.id = history.Number(&muts[0])
 	}
-	return x.call(ctx, "apply", func(tx logical.Tx) error { return tx.Apply(ctx, muts) })
+	err := x.call(ctx, "apply", func(tx logical.Tx) error { return tx.Apply(ctx, muts) })
+	if err == nil && len(muts) > 0 && x.session.applied != nil {
+		x.session.applied(history.Number(&muts[len(muts)-1]))
+	}
+	return err
 }
 
 func (x *gatedTx) SetMemo(ctx context.Context, state logical.MemoState) error {

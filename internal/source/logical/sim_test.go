@@ -47,9 +47,17 @@ type sim struct {
 	tracing bool
 	trace   []string
 
-	mu     sync.Mutex
-	events []event // what the target and the source told, in order
+	sizes   []int64 // of all mutations
+	largest int64   // of what the source hands out at once
+
+	mu      sync.Mutex
+	events  []event // what the target and the source told, in order
+	gave    place   // how far the events have taken what the source said
+	applied int64   // the number of the last mutation that serial mode has given to the target
 }
+
+// A place is behind a mutation of a transaction.
+type place struct{ tx, upTo int }
 
 // stored is a consistent point in a memo.
 type stored struct{ point, skip int }
@@ -68,13 +76,15 @@ func newSim(seed uint64) *sim {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	prob := faults[rng.IntN(len(faults))]
 	shape := history.Config{Points: true, Grow: true, Large: 200}
+	batch := 1 + rng.IntN(40)
 	if prob >= 0.1 {
-		shape.Large = 40 // a large one would not come to its end
+		shape.Large = 40
 	}
+	batch = max(batch, int(prob*float64(shape.Large))) // otherwise large transactions would not come to their end
 	txs := history.Make(rand.New(rand.NewPCG(seed, 2)), shape)
 	s := &sim{
 		rng: rng, txs: txs, judge: oracle.New(history.Tell(txs)), gate: &gate{}, modes: map[string]bool{},
-		source: &tape{txs: txs, batch: 1 + rng.IntN(40)},
+		source: &tape{txs: txs, batch: batch},
 		chaos:  chaos.New(chaos.Config{Prob: prob, Seed: seed, Stall: 40 * time.Second}),
 		upset:  []int{1 << 30, 3000, 600}[rng.IntN(3)],
 		forced: rng.IntN(3) > 0,
@@ -89,7 +99,25 @@ func newSim(seed uint64) *sim {
 	}
 	s.target = memory.Open(memory.Config{Hook: late(seed, prob), Observe: func(c memory.Commit) { s.note(event{commit: c}) }})
 	s.source.fail = func(ctx context.Context, site string) error { return s.gate.await(ctx, site, 0) }
-	s.source.reads = func(from int) { s.note(event{read: true, from: from}) }
+	s.source.reads = func(from int) {
+		s.note(event{read: true, from: from})
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.gave, s.applied = place{}, 0
+	}
+	s.source.gave = func(tx, upTo int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.gave = place{tx, upTo}
+	}
+	for _, tx := range txs {
+		most := int64(0)
+		for i := range tx {
+			s.sizes = append(s.sizes, int64(tx[i].Size()))
+			most = max(most, s.sizes[len(s.sizes)-1])
+		}
+		s.largest = max(s.largest, most*int64(batch))
+	}
 	return s
 }
 
@@ -107,7 +135,7 @@ func (s *sim) live(rng *rand.Rand) {
 
 // late lets some commits and memos come after their caller has been told, as only the target itself can.
 func late(seed uint64, prob float64) memory.Hook {
-	all := memory.Chaos(seed, prob/2, 40*time.Second)
+	all := memory.Chaos(^seed, prob/2, 40*time.Second) // not what package chaos chooses
 	return func(loop string, at memory.Site, n uint64) memory.Fault {
 		if f := all(loop, at, n); f.Late > 0 {
 			return f
@@ -125,7 +153,7 @@ func (s *sim) note(e event) {
 // say adds a line to the trace.
 func (s *sim) say(what ...any) {
 	if s.tracing {
-		s.trace = append(s.trace, fmt.Sprint(what...))
+		s.trace = append(s.trace, time.Now().Format("04:05.000000 ")+fmt.Sprint(what...))
 	}
 }
 
@@ -175,7 +203,11 @@ func (s *sim) start() {
 	s.loop, err = factory.Get(Spec{
 		Name: "loop", Config: s.config,
 		Dialect: s.chaos.Dialect("loop", s.source),
-		Target:  &gatedTarget{s.chaos.Target("loop", s.target), s.gate},
+		Target: &gatedTarget{s.chaos.Target("loop", s.target), s.gate, func(number int64) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.applied = number
+		}},
 	})
 	if err != nil {
 		panic(err)
@@ -261,6 +293,7 @@ func (s *sim) release() bool {
 		return false
 	}
 	s.say(c.site, " ", c.id)
+	<-time.After(time.Microsecond) // so that no two calls have one deadline
 	return true
 }
 
@@ -281,7 +314,31 @@ func (s *sim) settle() error {
 		return errors.Errorf("BOUNDED: %d bytes in flight, at most %d are allowed", used, size)
 	}
 	if len(events) > 0 && s.rng.IntN(4) == 0 {
-		return s.look()
+		if err := s.look(); err != nil {
+			return err
+		}
+	}
+	return s.bounded()
+}
+
+// bounded adds up the mutations that the events have taken and that have not come to the target: not by what
+// the loop says of itself.
+func (s *sim) bounded() error {
+	s.mu.Lock()
+	gave, applied := s.gave, s.applied
+	s.mu.Unlock()
+	if gave.tx == 0 || s.rng.IntN(4) > 0 {
+		return nil
+	}
+	held := int64(0)
+	for _, at := range s.judge.Outstanding(gave.tx, gave.upTo) {
+		// Serial mode may have given it to a transaction that is open.
+		if s.loop.Status().Mode.Fan() || int64(at+1) > applied {
+			held += s.sizes[at]
+		}
+	}
+	if size := s.loop.budget.Size(); held > size+s.largest {
+		return errors.Errorf("BOUNDED: %d bytes have been taken and not applied, at most %d are allowed", held, size)
 	}
 	return nil
 }

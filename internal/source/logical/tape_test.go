@@ -27,8 +27,10 @@ type tape struct {
 	when func(n int) time.Time // commit times; nil means that they are not known
 	// fail is asked before each message, and before each transaction is processed.
 	fail func(ctx context.Context, site string) error
-	// reads is told where each read begins.
+	// reads is told where each read begins, and gave what the events have taken: a transaction, up to one of
+	// its mutations.
 	reads func(from int)
+	gave  func(tx, upTo int)
 	// batch is how many mutations one OnData carries.
 	batch int
 
@@ -102,6 +104,9 @@ func (d *tape) play(ctx context.Context, n int, events logical.Events) error {
 			return err
 		}
 		muts = muts[k:]
+		if d.gave != nil {
+			d.gave(n, len(d.txs[n-1])-len(muts))
+		}
 	}
 	if err := d.failure(ctx, "process"); err != nil {
 		return err
