@@ -29,7 +29,11 @@ func (p *player) returns(want error, event string) {
 		p.Fatalf("Process does not return although %s fails", event)
 	}
 	cancel()
-	_ = <-read // it may say anything now
+	select {
+	case <-read:
+	case <-p.ctx.Done():
+		p.Fatalf("ReadInto has not returned although its context has ended")
+	}
 }
 
 // ends: ReadInto and Process return when their context ends, wherever they are, and leave no goroutine.
