@@ -302,6 +302,18 @@ var startFlags = map[string]func(t *testing.T, s setting){
 			t.Errorf("%v syncs with never", n)
 		}
 	},
+	"instanceID": func(t *testing.T, s setting) {
+		p := s.launch(t, "plant a")
+		p.write("m,z=1 v=1 1\nm,tailrace_origin=other,z=1 v=1 2")
+		db := openTarget(t, p.dir)
+		awaitCount(t, db, "SELECT count(*) FROM m WHERE tailrace_origin = 'plant a' AND z = '1'", 1)
+		awaitCount(t, db, "SELECT count(*) FROM m WHERE tailrace_origin = 'other'", 1)
+	},
+	"instanceTag": func(t *testing.T, s setting) {
+		p := s.launch(t, "from", "--instanceID", "plant a")
+		p.write("m v=1 1")
+		awaitCount(t, openTarget(t, p.dir), "SELECT count(*) FROM m WHERE \"from\" = 'plant a'", 1)
+	},
 	"maxQueueSize": func(t *testing.T, s setting) {
 		p := s.launch(t, "1MiB")
 		defer p.stick()()

@@ -178,9 +178,13 @@ func ProvideStreams(
 func ProvideHTTP(
 	config Config, operator Operator, streams *influxlogical.Streams, log *slog.Logger, reg *prometheus.Registry,
 ) (*server.Server, error) {
+	origin, err := config.Origin()
+	if err != nil {
+		return nil, err
+	}
 	in := intake{streams, new(trouble)}
 	return server.New(server.Config{
-		BindAddr: config.BindAddr, MaxBodySize: int64(config.MaxBodySize), Version: config.Version,
+		BindAddr: config.BindAddr, MaxBodySize: int64(config.MaxBodySize), Version: config.Version, Origin: origin,
 	}, server.Deps{
 		Intake: in, Health: in, Registerer: reg, Gatherer: reg, Log: log,
 		Authorizer: server.NewTokens(map[string]server.Principal{operator.Token: {Name: "operator", Manage: true}}),
