@@ -184,6 +184,8 @@ func rank(op logical.Op) int {
 		return 1
 	case logical.OpReplace:
 		return 2
+	case logical.OpFill:
+		return 4
 	}
 	return 3
 }

@@ -159,8 +159,13 @@ func (b *batch) mark(e *entry, m *logical.Mutation, p *plan) {
 		}
 		mask[at] = byte(s.wire) + 1
 	}
-	if e.mask > 0 && !b.varied {
-		b.varied = !bytes.Equal(mask, b.masks[:b.width])
+	// Each is compared with the first; when the first itself has changed, with the second.
+	other := 0
+	if e.mask == 0 {
+		other = 1
+	}
+	if len(b.entries) > other {
+		b.varied = b.varied || !bytes.Equal(mask, b.masks[other*b.width:(other+1)*b.width])
 	}
 }
 
