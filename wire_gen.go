@@ -53,7 +53,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	factory, err := start.ProvideFactory(installation, logger, metrics)
+	factory, err := start.ProvideFactory(config, installation, logger, metrics)
 	if err != nil {
 		cleanup3()
 		cleanup2()

@@ -79,7 +79,7 @@ func runFor(t *testing.T, source *tape, target *memory.Target, config logical.Co
 	if err != nil {
 		t.Fatal(err)
 	}
-	loop, err := factory.Get(Spec{Name: "loop", Dialect: source, Target: target, Config: config})
+	loop, err := factory.Get(t.Context(), Spec{Name: "loop", Dialect: source, Target: target, Config: config})
 	if err != nil {
 		t.Fatal(err)
 	}

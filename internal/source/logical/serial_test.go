@@ -79,7 +79,7 @@ func serialUnderChaos(t *testing.T, seed uint64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		loop, err := factory.Get(Spec{Name: "loop", Dialect: source, Target: target, Config: config})
+		loop, err := factory.Get(t.Context(), Spec{Name: "loop", Dialect: source, Target: target, Config: config})
 		if err != nil {
 			t.Fatal(err)
 		}
