@@ -63,6 +63,7 @@ CREATE TABLE streams (
 	backfill_window    INTEGER CHECK (backfill_window >= 0),
 	fan_shards         INTEGER CHECK (fan_shards > 0),
 	bytes_in_flight    INTEGER CHECK (bytes_in_flight > 0),
+	filter             TEXT CHECK (json_valid(filter)),
 	paused             INTEGER NOT NULL CHECK (paused IN (0, 1)),
 	opened             INTEGER NOT NULL DEFAULT 0 CHECK (opened IN (0, 1)),
 	deleting           INTEGER NOT NULL DEFAULT 0 CHECK (deleting IN (0, 1)),

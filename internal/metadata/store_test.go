@@ -25,7 +25,7 @@ func TestWhatIsStoredComesBackAfterReopening(t *testing.T) {
 	s, err := Open(t.Context(), Config{Path: path, Key: testKey})
 	must(t, err)
 	org, bucket, remote, _ := plant(t, s)
-	text, size, policy, window, shards := "what it is", int64(1<<20), "dropOldest", 3*time.Minute, 7
+	text, size, policy, window, shards, document := "what it is", int64(1<<20), "dropOldest", 3*time.Minute, 7, `{"a":1}`
 	remote, err = s.UpdateRemote(t.Context(), remote.ID, func(r *Remote) error {
 		r.Description, r.RemoteOrgID, r.AllowInsecureTLS, r.Secret = &text, &text, true, "another secret"
 		return nil
@@ -34,7 +34,7 @@ func TestWhatIsStoredComesBackAfterReopening(t *testing.T) {
 	full, err := s.CreateStream(t.Context(), Stream{
 		ID: s.NewStreamID(), OrgID: org.ID, Name: "full", Description: &text, BucketID: bucket.ID, RemoteID: remote.ID,
 		RemoteBucketID: &text, RemoteBucketName: &text, MaxQueueBytes: &size, MaxAgeSeconds: 60, QueueFullPolicy: &policy, OnReject: &policy,
-		BackfillWindow: &window, FanShards: &shards, BytesInFlight: &size, Paused: true, Opened: true,
+		BackfillWindow: &window, FanShards: &shards, BytesInFlight: &size, Filter: &document, Paused: true, Opened: true,
 	})
 	must(t, err)
 	token, secret, err := s.CreateToken(t.Context(), Token{

@@ -22,6 +22,8 @@ type Stream struct {
 	BackfillWindow *time.Duration
 	FanShards      *int
 	BytesInFlight  *int64
+	// Filter says which points it takes, as a JSON document; nil is all.
+	Filter *string
 	// Paused says that the loop is not to run.
 	Paused bool
 	// Opened says that the queue has been made.
@@ -34,11 +36,11 @@ type Stream struct {
 var streams = table[Stream]{
 	KindStream, "streams",
 	`id, org_id, name, description, bucket_id, remote_id, remote_bucket_id, remote_bucket_name, max_queue_bytes, max_age_seconds,
-queue_full_policy, on_reject, backfill_window, fan_shards, bytes_in_flight, paused, opened, deleting, created, updated`,
+queue_full_policy, on_reject, backfill_window, fan_shards, bytes_in_flight, filter, paused, opened, deleting, created, updated`,
 	func(_ *Store, row func(...any) error) (r Stream, err error) {
 		err = row(&r.ID, &r.OrgID, &r.Name, &r.Description, &r.BucketID, &r.RemoteID, &r.RemoteBucketID, &r.RemoteBucketName,
 			&r.MaxQueueBytes, &r.MaxAgeSeconds, &r.QueueFullPolicy, &r.OnReject, &r.BackfillWindow, &r.FanShards, &r.BytesInFlight,
-			&r.Paused, &r.Opened, &r.Deleting, (*instant)(&r.CreatedAt), (*instant)(&r.UpdatedAt))
+			&r.Filter, &r.Paused, &r.Opened, &r.Deleting, (*instant)(&r.CreatedAt), (*instant)(&r.UpdatedAt))
 		return r, err
 	},
 }
@@ -65,11 +67,11 @@ func (t tx) createStream(r Stream) (Stream, error) {
 	r.CreatedAt, r.Deleting = t.s.now().UTC(), false
 	r.UpdatedAt = r.CreatedAt
 	_, err := t.exec(KindStream, r.Name, `INSERT INTO streams (id, org_id, name, description, bucket_id, remote_id, remote_bucket_id,
-remote_bucket_name, max_queue_bytes, max_age_seconds, queue_full_policy, on_reject, backfill_window, fan_shards, bytes_in_flight, paused,
-opened, created, updated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+remote_bucket_name, max_queue_bytes, max_age_seconds, queue_full_policy, on_reject, backfill_window, fan_shards, bytes_in_flight, filter, paused,
+opened, created, updated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		int64(r.ID), int64(r.OrgID), r.Name, r.Description, int64(r.BucketID), int64(r.RemoteID), r.RemoteBucketID,
 		r.RemoteBucketName, r.MaxQueueBytes, r.MaxAgeSeconds, r.QueueFullPolicy, r.OnReject, (*int64)(r.BackfillWindow), r.FanShards,
-		r.BytesInFlight, r.Paused, r.Opened, r.CreatedAt.UnixNano(), r.UpdatedAt.UnixNano())
+		r.BytesInFlight, r.Filter, r.Paused, r.Opened, r.CreatedAt.UnixNano(), r.UpdatedAt.UnixNano())
 	return r, err
 }
 
@@ -148,9 +150,9 @@ func (s *Store) UpdateStream(ctx context.Context, id ID, change func(*Stream) er
 		}
 		_, err := t.exec(KindStream, r.Name, `UPDATE streams SET name = ?, description = ?, remote_id = ?, remote_bucket_id = ?,
 remote_bucket_name = ?, max_queue_bytes = ?, max_age_seconds = ?, queue_full_policy = ?, on_reject = ?, backfill_window = ?, fan_shards = ?,
-bytes_in_flight = ?, paused = ?, opened = ?, updated = ? WHERE id = ?`,
+bytes_in_flight = ?, filter = ?, paused = ?, opened = ?, updated = ? WHERE id = ?`,
 			r.Name, r.Description, int64(r.RemoteID), r.RemoteBucketID, r.RemoteBucketName, r.MaxQueueBytes, r.MaxAgeSeconds,
-			r.QueueFullPolicy, r.OnReject, (*int64)(r.BackfillWindow), r.FanShards, r.BytesInFlight, r.Paused, r.Opened,
+			r.QueueFullPolicy, r.OnReject, (*int64)(r.BackfillWindow), r.FanShards, r.BytesInFlight, r.Filter, r.Paused, r.Opened,
 			r.UpdatedAt.UnixNano(), int64(id))
 		return err
 	})

@@ -2,11 +2,13 @@ package replication
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
 	"github.com/pkg/errors"
 
+	"github.com/tailrace-cdc/tailrace/internal/lineprotocol/filter"
 	"github.com/tailrace-cdc/tailrace/internal/metadata"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
 	"github.com/tailrace-cdc/tailrace/internal/remote"
@@ -41,6 +43,9 @@ func checkSettings(c influxlogical.StreamConfig, st metadata.Stream) error {
 	}
 	if st.BytesInFlight != nil && *st.BytesInFlight < logical.MinBytesInFlight {
 		return invalid("bytesInFlight", "it is too small; give at least 65536")
+	}
+	if _, err := compile(st); err != nil {
+		return invalid("filter", err.Error())
 	}
 	if err := c.Loop.Validate(); err != nil {
 		return invalid("settings", err.Error())
@@ -99,12 +104,25 @@ func (s *Service) limits(st metadata.Stream) queue.Limits {
 	return limits
 }
 
+// compile returns the stream's filter; nil takes all points.
+func compile(st metadata.Stream) (*filter.Filter, error) {
+	if st.Filter == nil {
+		return nil, nil
+	}
+	var c filter.Config
+	if err := json.Unmarshal([]byte(*st.Filter), &c); err != nil {
+		return nil, err
+	}
+	return filter.Compile(c)
+}
+
 // runConfig returns how a stream is to run.
 func (s *Service) runConfig(st metadata.Stream, r metadata.Remote) influxlogical.StreamConfig {
 	c := influxlogical.StreamConfig{
 		ID: st.ID.String(), Name: st.Name, Bucket: st.BucketID.String(), Loop: s.loop(st), Queue: s.config.Queue, Paused: st.Paused,
 	}
 	c.Queue.Limits = s.limits(st)
+	c.Filter, _ = compile(st) // it was checked before it was stored
 	connection, err := s.connection(st, r)
 	if connection.Address.Kind != remote.Influx && st.RemoteBucketName != nil {
 		c.Schema = *st.RemoteBucketName

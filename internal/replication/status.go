@@ -52,6 +52,8 @@ type Status struct {
 	LettersKnown bool
 	// Lost are the points that were given up since the stream was made, by reason.
 	Lost map[string]int64
+	// Filtered are the points that the stream's filter has kept back since the server started.
+	Filtered uint64
 	// Stalled says that the stream makes no progress although it has something to send.
 	Stalled bool
 }
@@ -82,7 +84,7 @@ func statusOf(in influxlogical.Status, now time.Time) Status {
 	st := Status{
 		Mode: in.Loop.Mode.String(), State: State(in.Loop.State), Notice: string(in.Notice), Lag: in.Lag(now),
 		UnsentBytes: in.Queue.UnsentBytes, DiskBytes: in.Queue.DiskBytes, LastSuccessAt: in.Loop.PointAt, LastErrorAt: in.Loop.ErrAt,
-		Lost: map[string]int64{},
+		Lost: map[string]int64{}, Filtered: in.Filtered,
 	}
 	for reason, total := range maps.All(in.Queue.Lost) {
 		st.Lost[string(reason)] = total.Points

@@ -210,9 +210,13 @@ func ProvideReplication(
 func ProvideHTTP(
 	config Config, operator Operator, streams *influxlogical.Streams, service *replication.Service, log *slog.Logger, reg *prometheus.Registry,
 ) (*server.Server, error) {
+	origin, err := config.Origin()
+	if err != nil {
+		return nil, err
+	}
 	in := intake{streams, service, sha256.Sum256([]byte(operator.Token)), new(trouble)}
 	return server.New(server.Config{
-		BindAddr: config.BindAddr, MaxBodySize: int64(config.MaxBodySize), Version: config.Version,
+		BindAddr: config.BindAddr, MaxBodySize: int64(config.MaxBodySize), Version: config.Version, Origin: origin,
 	}, server.Deps{
 		Intake: in, Health: in, Databases: in, Registerer: reg, Gatherer: reg, Log: log, Authorizer: in,
 		Routes: api.New(service).Routes(),

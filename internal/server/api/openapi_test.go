@@ -192,7 +192,7 @@ func walk(s *site) {
 	s.do("POST", path+"/purge", "", 200, nil)
 	s.do("POST", path+"/resume", "", 200, nil)
 	s.do("POST", path+"/flush", "", 200, nil)
-	s.do("PATCH", path, `{"maxQueueSizeBytes":2097152,"backfillWindow":"5m","fanShards":2}`, 200, nil)
+	s.do("PATCH", path, `{"maxQueueSizeBytes":2097152,"backfillWindow":"5m","fanShards":2,"filter":{"measurements":{"exclude":["debug*"]}}}`, 200, nil)
 	s.do("PATCH", path+"?validate=true", `{"name":"x"}`, 204, nil)
 	s.do("GET", "/api/v2/replications?orgID="+org, "", 200, nil)
 	s.do("DELETE", path, "", 204, nil)

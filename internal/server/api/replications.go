@@ -2,12 +2,14 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tailrace-cdc/tailrace/internal/lineprotocol/filter"
 	"github.com/tailrace-cdc/tailrace/internal/metadata"
 	"github.com/tailrace-cdc/tailrace/internal/server"
 	"github.com/tailrace-cdc/tailrace/logical"
@@ -38,6 +40,8 @@ type replicationDoc struct {
 	BackfillWindow  duration         `json:"backfillWindow"`
 	FanShards       int              `json:"fanShards"`
 	BytesInFlight   int64            `json:"bytesInFlight"`
+	Filter          *filter.Config   `json:"filter"`
+	FilteredPoints  uint64           `json:"filteredPoints"`
 	Mode            string           `json:"mode"`
 	State           string           `json:"state"`
 	StateReason     string           `json:"stateReason"`
@@ -64,6 +68,10 @@ func (a *API) show(ctx context.Context, s metadata.Stream) replicationDoc {
 		FanShards: in.FanShards, BytesInFlight: in.BytesInFlight, Mode: st.Mode, State: string(st.State), StateReason: st.Reason,
 		Advice: st.Advice, Notice: st.Notice, Stalled: st.Stalled, LagSeconds: st.Lag.Seconds(), LatestErrorAt: orNull(st.LastErrorAt),
 		LastSuccessAt: orNull(st.LastSuccessAt), LostByReason: st.Lost,
+	}
+	doc.FilteredPoints = st.Filtered
+	if s.Filter != nil {
+		_ = json.Unmarshal([]byte(*s.Filter), &doc.Filter) // it was checked before it was stored
 	}
 	if s.RemoteBucketName != nil {
 		doc.RemoteBucketName, doc.RemoteBucketNameCapital = *s.RemoteBucketName, *s.RemoteBucketName
@@ -106,6 +114,8 @@ type replicationBody struct {
 	BackfillWindow  optional[duration] `json:"backfillWindow"`
 	FanShards       optional[int]      `json:"fanShards"`
 	BytesInFlight   optional[int64]    `json:"bytesInFlight"`
+
+	Filter optional[filter.Config] `json:"filter"`
 }
 
 func (b replicationBody) change(s *metadata.Stream) error {
@@ -127,6 +137,17 @@ func (b replicationBody) change(s *metadata.Stream) error {
 	}
 	b.FanShards.give(&s.FanShards)
 	b.BytesInFlight.give(&s.BytesInFlight)
+	if b.Filter.Set {
+		s.Filter = nil
+		if b.Filter.Value != nil {
+			text, err := json.Marshal(b.Filter.Value)
+			if err != nil {
+				return refuse(http.StatusBadRequest, "filter: %v", err)
+			}
+			stored := string(text)
+			s.Filter = &stored
+		}
+	}
 	if drop := b.DropNonRetryableData.Value; drop != nil && !b.OnReject.Set {
 		discards := s.OnReject != nil && *s.OnReject == string(logical.RejectDiscard)
 		switch {
@@ -202,7 +223,9 @@ func (a *API) createReplication(c *call) error {
 	s := metadata.Stream{MaxQueueBytes: &size}
 	body.OrgID.giveValue(&s.OrgID)
 	body.LocalBucketID.giveValue(&s.BucketID)
-	_ = body.change(&s) // it never fails
+	if err := body.change(&s); err != nil {
+		return err
+	}
 	switch {
 	case s.OrgID == 0:
 		return refuse(http.StatusBadRequest, "invalid or missing org ID: give orgID")
@@ -276,7 +299,9 @@ func (a *API) updateReplication(c *call) error {
 		return err
 	}
 	proposed := s
-	_ = body.change(&proposed) // it never fails
+	if err := body.change(&proposed); err != nil {
+		return err
+	}
 	if proposed.RemoteID != s.RemoteID || body.RemoteBucketID.Set || body.RemoteBucketName.Set {
 		if err := a.needs(c, proposed); err != nil {
 			return err

@@ -120,6 +120,7 @@ func (s *Streams) Update(ctx context.Context, config StreamConfig) error {
 	if reopen || config.Paused {
 		stream.letGo()
 	}
+	stream.SetFilter(config.Filter)
 	stream.config.Store(&config)
 	return stream.start(ctx)
 }

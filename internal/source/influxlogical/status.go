@@ -20,6 +20,8 @@ type Status struct {
 	Loop    loops.Status
 	// Queue is the state of its queue; the zero value if that cannot be opened.
 	Queue queue.Stats
+	// Filtered is how many points its filter has kept back since the server started.
+	Filtered uint64
 	// Notice is something about its position in the queue; empty if there is nothing.
 	Notice Notice
 }
@@ -27,7 +29,7 @@ type Status struct {
 // Status returns the present status. It does not ask the target.
 func (s *Stream) Status() Status {
 	c := s.config.Load()
-	st := Status{ID: c.ID, Name: c.Name, Bucket: c.Bucket, Paused: c.Paused, Fault: s.fault.Load()}
+	st := Status{ID: c.ID, Name: c.Name, Bucket: c.Bucket, Paused: c.Paused, Fault: s.fault.Load(), Filtered: s.filtered.Load()}
 	if q := s.queue.Load(); q != nil {
 		st.Queue = q.Stats()
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/lineprotocol"
+	"github.com/tailrace-cdc/tailrace/internal/lineprotocol/filter"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
 	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
 	"github.com/tailrace-cdc/tailrace/logical"
@@ -28,6 +29,8 @@ type StreamConfig struct {
 	Remote Remote
 	// Schema is the target's schema for the measurements; empty for the target's default.
 	Schema string
+	// Filter says which points the stream takes; nil means all. It works at intake: see Stream.SetFilter.
+	Filter *filter.Filter
 	// Loop is how the loop behaves.
 	Loop logical.Config
 	// Queue is how the queue is kept; the store says where.
@@ -55,12 +58,14 @@ type Remote struct {
 type Stream struct {
 	shared Config
 
-	config atomic.Pointer[StreamConfig] // replaced, never changed
-	queue  atomic.Pointer[queue.Queue]  // nil while it cannot be opened
-	loop   atomic.Pointer[loops.Loop]   // nil while there is none
-	notice atomic.Pointer[Notice]
-	fault  atomic.Pointer[Fault]
-	gone   atomic.Bool // it has been removed, or is being
+	config   atomic.Pointer[StreamConfig] // replaced, never changed
+	queue    atomic.Pointer[queue.Queue]  // nil while it cannot be opened
+	loop     atomic.Pointer[loops.Loop]   // nil while there is none
+	notice   atomic.Pointer[Notice]
+	fault    atomic.Pointer[Fault]
+	gone     atomic.Bool                   // it has been removed, or is being
+	filter   atomic.Pointer[filter.Filter] // nil: all points
+	filtered atomic.Uint64                 // points that it kept back
 
 	failedPoints, failedBytes atomic.Uint64 // of writes that its queue did not take
 	letters                   atomic.Int64  // as last counted, plus one; zero is never
@@ -97,6 +102,7 @@ func newStream(shared Config, config StreamConfig) *Stream {
 	}
 	s := &Stream{shared: shared}
 	s.config.Store(&config)
+	s.filter.Store(config.Filter)
 	if config.Notice != "" {
 		s.note(config.Notice)
 	}
@@ -269,6 +275,10 @@ func (s *Stream) Purge() (queue.Loss, error) {
 	}
 	return q.Purge()
 }
+
+// SetFilter changes which points the stream takes of the writes that come from now on; nil means all. What
+// is in the queue was accepted for this stream, and stays (ACKED).
+func (s *Stream) SetFilter(f *filter.Filter) { s.filter.Store(f) }
 
 // note keeps what is to be shown of the stream's position.
 func (s *Stream) note(n Notice) {

@@ -13,6 +13,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/lineprotocol"
+	"github.com/tailrace-cdc/tailrace/internal/lineprotocol/filter"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
 	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
 )
@@ -36,6 +37,7 @@ type Config struct {
 type Streams struct {
 	config Config
 	groups sync.Pool // of *queue.Group
+	sieves sync.Pool // of *filter.Sieve
 
 	mu      sync.RWMutex
 	byID    map[string]*Stream
@@ -94,6 +96,7 @@ func NewStreams(config Config) *Streams {
 	}
 	s := &Streams{config: config, byID: map[string]*Stream{}, buckets: map[string][]*Stream{}}
 	s.groups.New = func() any { return new(queue.Group) }
+	s.sieves.New = func() any { return new(filter.Sieve) }
 	return s
 }
 
@@ -106,21 +109,21 @@ func (s *Streams) Write(ctx context.Context, bucket string, blocks []lineprotoco
 	if err != nil || len(blocks) == 0 {
 		return err
 	}
-	group := s.groups.Get().(*queue.Group)
-	defer s.groups.Put(group)
-	group.Reset()
-	for _, b := range blocks {
-		if err := group.Add(queue.KindLineProtocol, b.Points, b.Data); err != nil {
-			return err
-		}
+	divided, err := s.share(streams, blocks)
+	if err != nil {
+		return err
 	}
-	reserved, leftOut, err := reserve(streams, group)
+	defer s.release(divided)
+	reserved, leftOut, err := reserve(divided.all)
 	if err == nil {
-		err = appendAll(ctx, reserved, group)
+		err = appendAll(ctx, reserved)
 	}
-	for _, q := range leftOut {
+	for _, sh := range leftOut {
 		// After an error the client writes again, so that it is not lost.
-		q.Decline(group, err == nil)
+		sh.queue.Decline(sh.group, err == nil)
+	}
+	if err == nil {
+		divided.countFiltered()
 	}
 	return err
 }
@@ -143,15 +146,22 @@ func (s *Streams) of(bucket string) ([]*Stream, error) {
 type reservation struct {
 	stream *Stream
 	queue  *queue.Queue
+	group  *queue.Group
 	room   queue.Reservation
 }
 
 // reserve sets room aside in every queue. A stream that drops the newest write is left out; if all of
-// them are, that is an error, because nobody would have the write.
-func reserve(streams []*Stream, group *queue.Group) (reserved []reservation, leftOut []*queue.Queue, err error) {
-	reserved = make([]reservation, 0, len(streams))
+// them are, that is an error, because nobody would have the write. A stream that takes nothing of it has no
+// part in this.
+func reserve(shares []share) (reserved, leftOut []reservation, err error) {
+	reserved = make([]reservation, 0, len(shares))
 	var full error
-	for _, stream := range streams {
+	gone := 0
+	for _, sh := range shares {
+		stream, group := sh.stream, sh.group
+		if group == nil {
+			continue
+		}
 		q, err := stream.writable()
 		var room queue.Reservation
 		if err == nil {
@@ -161,10 +171,11 @@ func reserve(streams []*Stream, group *queue.Group) (reserved []reservation, lef
 			if err == nil {
 				q.Release(room)
 			}
+			gone++
 			continue // it is being deleted, and was listed when the write began
 		}
 		if _, ok := stderrors.AsType[*queue.LeftOutError](err); ok {
-			full, leftOut = err, append(leftOut, q)
+			full, leftOut = err, append(leftOut, reservation{stream, q, group, room})
 			continue
 		}
 		if err != nil {
@@ -174,10 +185,10 @@ func reserve(streams []*Stream, group *queue.Group) (reserved []reservation, lef
 			}
 			return nil, leftOut, err
 		}
-		reserved = append(reserved, reservation{stream, q, room})
+		reserved = append(reserved, reservation{stream, q, group, room})
 	}
 	switch {
-	case len(reserved) == 0 && full == nil:
+	case len(reserved) == 0 && gone == len(shares):
 		return nil, nil, ErrNoStream // they have all been deleted meanwhile
 	case len(reserved) == 0:
 		return nil, leftOut, full
@@ -215,14 +226,17 @@ func (s *Stream) refused(group *queue.Group) {
 	s.failedBytes.Add(uint64(group.Size()))
 }
 
-// appendAll appends the group to all queues at once.
-func appendAll(ctx context.Context, reserved []reservation, group *queue.Group) error {
+// appendAll appends the groups to all queues at once.
+func appendAll(ctx context.Context, reserved []reservation) error {
+	if len(reserved) == 0 {
+		return nil // no stream wants anything of it
+	}
 	failures := make([]error, len(reserved))
 	var others sync.WaitGroup
 	for i, r := range reserved[1:] {
-		others.Go(func() { _, _, failures[i+1] = r.queue.Append(ctx, r.room, group) })
+		others.Go(func() { _, _, failures[i+1] = r.queue.Append(ctx, r.room, r.group) })
 	}
-	_, _, failures[0] = reserved[0].queue.Append(ctx, reserved[0].room, group)
+	_, _, failures[0] = reserved[0].queue.Append(ctx, reserved[0].room, reserved[0].group)
 	others.Wait()
 	var result WriteError
 	for i, err := range failures {
@@ -235,7 +249,7 @@ func appendAll(ctx context.Context, reserved []reservation, group *queue.Group) 
 		case stream.gone.Load():
 			continue // it has been deleted meanwhile
 		}
-		stream.refused(group)
+		stream.refused(reserved[i].group)
 		result.Failed = append(result.Failed, name)
 		if result.Err == nil {
 			result.Err = err

@@ -25,6 +25,27 @@ func (t *Target) retry(after time.Duration, hint, format string, args ...any) *l
 	}
 }
 
+// noAnswer gives an error of the transport its class and a hint.
+func (t *Target) noAnswer(ctx context.Context, err error) error {
+	text, hint := explain(ctx, err)
+	e := t.retry(0, hint, "%s", text)
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	e.Err = &silence{e.Err, err}
+	return e
+}
+
+// silence is the error of a request without an answer. It is said by err, and caused by something that
+// says too much.
+type silence struct{ err, cause error }
+
+// Error implements error.
+func (s *silence) Error() string { return s.err.Error() }
+
+// Unwrap returns the cause.
+func (s *silence) Unwrap() error { return s.cause }
+
 // explain says what an error of the transport means, and what to do.
 func explain(ctx context.Context, err error) (text, hint string) {
 	if e, ok := stderrors.AsType[*url.Error](err); ok {

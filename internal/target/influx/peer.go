@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	stderrors "errors"
 	"net/http"
 	"strings"
 	"sync"
-
-	"github.com/tailrace-cdc/tailrace/logical"
 )
 
 // peer is what is known of the remote.
@@ -185,13 +182,4 @@ func (t *Target) plain(text string) string {
 		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
 	return strings.TrimSpace(text)
-}
-
-// noAnswer gives an error of the transport its class and a hint.
-func (t *Target) noAnswer(ctx context.Context, err error) error {
-	if _, done := stderrors.AsType[*logical.Error](err); done {
-		return err
-	}
-	text, hint := explain(ctx, err)
-	return t.retry(0, hint, "%s", text)
 }

@@ -61,26 +61,23 @@ func (s *session) lose() {
 }
 
 // Prepare does nothing: a remote makes its measurements by itself.
-func (s *session) Prepare(context.Context, []*logical.Relation) error { return s.check() }
+func (s *session) Prepare(ctx context.Context, _ []*logical.Relation) error { return s.check(ctx) }
 
 // LoadMemo says that there is none: the source's cursor is the consistent point.
-func (s *session) LoadMemo(context.Context) (logical.MemoState, error) {
-	return logical.MemoState{}, s.check()
+func (s *session) LoadMemo(ctx context.Context) (logical.MemoState, error) {
+	return logical.MemoState{}, s.check(ctx)
 }
 
 // SaveMemo does nothing.
-func (s *session) SaveMemo(context.Context, logical.MemoState) error { return s.check() }
+func (s *session) SaveMemo(ctx context.Context, _ logical.MemoState) error { return s.check(ctx) }
 
 // Begin implements logical.Session.
-func (s *session) Begin(context.Context) (logical.Tx, error) {
-	if s.t.isClosed() {
-		return nil, errClosed()
+func (s *session) Begin(ctx context.Context) (logical.Tx, error) {
+	if err := s.check(ctx); err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended {
-		return nil, s.fenced()
-	}
 	x := &tx{s: s, epoch: s.epoch}
 	s.open[x] = struct{}{}
 	return x, nil
@@ -154,7 +151,11 @@ func (s *session) forget(x *tx) {
 	}
 }
 
-func (s *session) check() error {
+// check reports why the session cannot be used.
+func (s *session) check(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return errors.Wrap(err, "influx")
+	}
 	if s.t.isClosed() {
 		return errClosed()
 	}

@@ -76,6 +76,9 @@ func (t *Target) Close() error {
 // Take takes a loop over, in this process: another holder's session is waited for, the same holder's
 // ends at once.
 func (t *Target) Take(ctx context.Context, claim logical.Claim) (logical.Session, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, errors.Wrap(err, "influx: take")
+	}
 	t.mu.Lock()
 	for {
 		old := t.loops[claim.Loop]

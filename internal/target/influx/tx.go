@@ -15,6 +15,7 @@ type tx struct {
 	s       *session
 	epoch   uint64
 	sent    bool // guarded by the session's mu
+	failed  bool // it may only be rolled back
 	letters []logical.DeadLetter
 	back    []int64 // letters that were applied after all
 }
@@ -23,7 +24,8 @@ var _ logical.Tx = (*tx)(nil)
 
 // Apply sends the mutations' lines, in order. It returns when the remote has stored all but those that the
 // error lists.
-func (x *tx) Apply(ctx context.Context, muts []logical.Mutation) error {
+func (x *tx) Apply(ctx context.Context, muts []logical.Mutation) (err error) {
+	defer func() { x.failed = x.failed || err != nil }()
 	if err := x.s.sending(x); err != nil {
 		return err
 	}
@@ -39,7 +41,7 @@ func (x *tx) Apply(ctx context.Context, muts []logical.Mutation) error {
 	}
 	done := x.s.done.skip(muts)
 	sent := sending{t: x.s.t, muts: muts, next: done, patience: patience(ctx)}
-	err := sent.all(ctx)
+	err = sent.all(ctx)
 	if err != nil && logical.ClassOf(err) != logical.ClassReject {
 		x.s.done.note(muts[:sent.accepted()])
 	}
@@ -47,7 +49,7 @@ func (x *tx) Apply(ctx context.Context, muts []logical.Mutation) error {
 }
 
 // SetMemo does nothing: the source's cursor is the consistent point.
-func (x *tx) SetMemo(context.Context, logical.MemoState) error { return x.s.check() }
+func (x *tx) SetMemo(ctx context.Context, _ logical.MemoState) error { return x.s.check(ctx) }
 
 // SetAside keeps letters for Commit.
 func (x *tx) SetAside(_ context.Context, letters []logical.DeadLetter) error {
@@ -73,6 +75,9 @@ func (x *tx) TakeBack(_ context.Context, ids []int64) error {
 
 // Commit stores the dead letters, and removes those that were taken back.
 func (x *tx) Commit(ctx context.Context) error {
+	if x.failed {
+		return errors.New("influx: the transaction has failed, and can only be rolled back")
+	}
 	if err := x.s.sending(x); err != nil {
 		return err
 	}
