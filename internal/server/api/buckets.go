@@ -23,7 +23,10 @@ type bucket struct {
 
 func showBucket(b metadata.Bucket) bucket {
 	return bucket{
-		b.ID, b.OrgID, "user", b.Name, b.Description, []struct{}{}, []struct{}{}, b.CreatedAt, b.UpdatedAt,
+		b.ID, b.OrgID, "user", b.Name, b.Description,
+		[]struct{}{},
+		[]struct{}{},
+		b.CreatedAt, b.UpdatedAt,
 		links{
 			"self": "/api/v2/buckets/" + b.ID.String(), "org": "/api/v2/orgs/" + b.OrgID.String(),
 			"write": "/api/v2/write?org=" + b.OrgID.String() + "&bucket=" + b.ID.String(),
