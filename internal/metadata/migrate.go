@@ -11,7 +11,7 @@ import (
 // migrations make each version of the schema from the one before; PRAGMA user_version says which one a
 // file has. One that has been released is never changed.
 var migrations = []string{
-	1 - 1: `
+	`
 CREATE TABLE facts (
 	name  TEXT PRIMARY KEY,
 	value TEXT NOT NULL

@@ -117,10 +117,7 @@ func onlyKind(u *url.URL) error {
 }
 
 func parseSQLite(rest string) (Address, string, error) {
-	path := rest
-	if strings.HasPrefix(path, "//") {
-		path = strings.TrimPrefix(path, "//")
-	}
+	path := strings.TrimPrefix(rest, "//")
 	switch {
 	case path == "" || path == ":memory:":
 		return Address{}, "", errors.New("the address names no file: write it like sqlite:file.db")

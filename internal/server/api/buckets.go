@@ -22,15 +22,11 @@ type bucket struct {
 }
 
 func showBucket(b metadata.Bucket) bucket {
+	id, org := b.ID.String(), b.OrgID.String()
 	return bucket{
-		b.ID, b.OrgID, "user", b.Name, b.Description,
-		[]struct{}{},
-		[]struct{}{},
-		b.CreatedAt, b.UpdatedAt,
-		links{
-			"self": "/api/v2/buckets/" + b.ID.String(), "org": "/api/v2/orgs/" + b.OrgID.String(),
-			"write": "/api/v2/write?org=" + b.OrgID.String() + "&bucket=" + b.ID.String(),
-		},
+		ID: b.ID, OrgID: b.OrgID, Type: "user", Name: b.Name, Description: b.Description,
+		RetentionRules: []struct{}{}, Labels: []struct{}{}, CreatedAt: b.CreatedAt, UpdatedAt: b.UpdatedAt,
+		Links: links{"self": "/api/v2/buckets/" + id, "org": "/api/v2/orgs/" + org, "write": "/api/v2/write?org=" + org + "&bucket=" + id},
 	}
 }
 

@@ -193,7 +193,7 @@ func TestScopes(t *testing.T) {
 	g := newGuarded(t)
 	var other document
 	g.do(http.MethodPost, "/api/v2/buckets", text(document{"orgID": g.org.ID, "name": "other"}), 201, &other)
-	g.site.bucket = metadata.Bucket{ID: parseID(t, other.id())}
+	g.bucket = metadata.Bucket{ID: parseID(t, other.id())}
 	g.site.replication("other", g.remote, nil)
 	write := g.made(document{"orgID": g.org.ID, "scope": "write", "bucketID": g.replication["localBucketID"]})
 	read := g.made(document{"orgID": g.org.ID, "scope": "read"})

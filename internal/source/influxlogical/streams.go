@@ -213,7 +213,7 @@ func (s *Stream) writable() (*queue.Queue, error) {
 			return q, nil
 		}
 	}
-	err := error(queue.ErrClosed)
+	err := queue.ErrClosed
 	if fault := s.fault.Load(); fault != nil {
 		err = fault.Err
 	}
