@@ -70,6 +70,7 @@ type process struct {
 	cmd  *exec.Cmd
 	url  string
 	dir  string
+	org  string // the id of the default organisation, once a test has looked it up
 	done chan struct{}
 
 	mu  sync.Mutex
