@@ -145,7 +145,7 @@ func run(b *testing.B, target logical.Target, txs [][]logical.Mutation, config l
 		b.Fatal(err)
 	}
 	begun := time.Now()
-	loop, err := factory.Get(loops.Spec{Name: b.Name(), Dialect: &replay{txs}, Target: target, Config: config})
+	loop, err := factory.Get(b.Context(), loops.Spec{Name: b.Name(), Dialect: &replay{txs}, Target: target, Config: config})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -117,6 +117,10 @@ func (c Config) Validate() error {
 // on waiting for single messages.
 const MinBytesInFlight = 64 << 10
 
+// DefaultTotalBytesInFlight is what all loops of a process have in flight together, unless they are given
+// another bound: 256 MiB.
+const DefaultTotalBytesInFlight = 256 << 20
+
 func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {

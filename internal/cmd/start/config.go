@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tailrace-cdc/tailrace/internal/cmd/flags"
+	"github.com/tailrace-cdc/tailrace/internal/cmd/targetconn"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -25,6 +26,8 @@ type Config struct {
 	ApplyTimeout   time.Duration
 	RetryDelay     time.Duration
 	StandbyTimeout time.Duration
+	// TotalBytesInFlight is what all loops have in flight together.
+	TotalBytesInFlight flags.Size
 	// TargetConn is the target of the default stream: sqlite:PATH or postgres://…; empty for the embedded
 	// one.
 	TargetConn string
@@ -34,6 +37,10 @@ type Config struct {
 	TargetDBConns int
 	StagingSchema string
 	IndexTags     []string
+	// PooledTarget says that a connection pooler in transaction mode stands in front of the SQL server.
+	PooledTarget bool
+	// IgnoreMissingColumns leaves out values that a table of the user's has no column for.
+	IgnoreMissingColumns bool
 	// BackfillWindow, FanShards and Immediate choose the mode of the loops; see logical.Config.
 	BackfillWindow time.Duration
 	FanShards      int
@@ -69,18 +76,22 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	loop := logical.Config{}.WithDefaults()
 	c.MaxBodySize, c.BytesInFlight = 25<<20, flags.Size(loop.BytesInFlight)
 	c.MaxQueueSize, c.KeepFree = 4<<30, 64<<20
+	c.TotalBytesInFlight = logical.DefaultTotalBytesInFlight
 	set.StringVar(&c.BindAddr, "bindAddr", "127.0.0.1:8086", "listen here; port 0 picks a free port")
 	set.StringVar(&c.DataDir, "dataDir", "./tailrace-data", "queues, token and embedded target live here")
 	set.Var(&c.MaxBodySize, "maxBodySize", "the largest body of a write, after decompression")
 	set.Var(&c.BytesInFlight, "bytesInFlight", "the most data that a loop holds between queue and target")
+	set.Var(&c.TotalBytesInFlight, "totalBytesInFlight", "the most data that all loops together hold; each has 64KiB of it for certain, and borrows at most an eighth of what is left to lend")
 	set.DurationVar(&c.ApplyTimeout, "applyTimeout", loop.ApplyTimeout, "the longest that a statement at the target may take")
 	set.DurationVar(&c.RetryDelay, "retryDelay", loop.RetryDelay, "the first delay after a failure; grows exponentially, with jitter, up to 30s")
 	set.DurationVar(&c.StandbyTimeout, "standbyTimeout", loop.StandbyTimeout, "how often progress is stored and told to the source, at the least")
 	set.StringVar(&c.TargetConn, "targetConn", "", "where the default stream goes: postgres://user:password@host/database or sqlite:PATH; default is an embedded SQLite file")
-	set.StringVar(&c.TargetSchema, "targetSchema", "", "the schema of a SQL server for the tables of measurements; default is public")
+	set.StringVar(&c.TargetSchema, "targetSchema", "", "the schema for the tables of measurements; default is public. In SQLite it is the first part of their names")
 	set.IntVar(&c.TargetDBConns, "targetDBConns", 16, "the most connections to a SQL server")
 	set.StringVar(&c.StagingSchema, "stagingSchema", "_tailrace", "where a SQL server keeps consistent points, leases and dead letters")
 	set.StringSliceVar(&c.IndexTags, "indexTags", nil, "tags that get an index in new tables; halves the rate of loading")
+	set.BoolVar(&c.PooledTarget, "pooledTarget", false, "the SQL server is behind a connection pooler in transaction mode, such as PgBouncer")
+	set.BoolVar(&c.IgnoreMissingColumns, "ignoreMissingColumns", false, "leave out values that a table of yours has no column for, instead of waiting for the column")
 	set.DurationVar(&c.BackfillWindow, "backfillWindow", 10*time.Minute, "fan out when the oldest write that waits is older than this, and go back to serial below half of it; 0s is never")
 	set.IntVar(&c.FanShards, "fanShards", 0, "target transactions in flight in fan mode; 0 is max(4, 2 × CPUs), and at most targetDBConns less two")
 	set.BoolVar(&c.Immediate, "immediate", false, "fan out always: faster, in order per key, but readers see writes in part")
@@ -153,8 +164,29 @@ func (c Config) Validate() error {
 	if c.BytesInFlight == 0 {
 		return errors.Errorf("--bytesInFlight: give at least %d", logical.MinBytesInFlight)
 	}
+	if c.TotalBytesInFlight < logical.MinBytesInFlight {
+		return errors.Errorf("--totalBytesInFlight: give at least %d", logical.MinBytesInFlight)
+	}
 	if err := c.Loop().Validate(); err != nil {
 		return errors.Errorf("--%s", err)
+	}
+	return c.validateTarget()
+}
+
+// validateTarget refuses what an SQLite target would pass over in silence.
+func (c Config) validateTarget() error {
+	kind, _, err := targetconn.Parse(c.TargetConn)
+	if err != nil || kind == targetconn.Postgres {
+		return err
+	}
+	const stays = "is for SQL servers, and the target is SQLite; leave it out, or name a server with --targetConn"
+	switch {
+	case c.PooledTarget:
+		return errors.New("--pooledTarget " + stays)
+	case len(c.IndexTags) > 0:
+		return errors.New("--indexTags " + stays)
+	case c.StagingSchema != DefaultConfig().StagingSchema:
+		return errors.New("--stagingSchema " + stays)
 	}
 	return nil
 }

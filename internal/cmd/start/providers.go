@@ -14,6 +14,7 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
 	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
 	"github.com/tailrace-cdc/tailrace/internal/source/logical/chaos"
+	"github.com/tailrace-cdc/tailrace/internal/target/tally"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -28,7 +29,7 @@ const (
 // Providers make the server from a Config.
 var Providers = wire.NewSet(
 	NewServer, ProvideLog, ProvideInstallation, ProvideOperator, ProvideRegistry, ProvideLoopMetrics,
-	ProvideFactory, ProvideTarget, ProvideStore, ProvideStreams, ProvideHTTP,
+	ProvideFactory, ProvideTally, ProvideTarget, ProvideStore, ProvideStreams, ProvideHTTP,
 )
 
 // Operator is who may do everything.
@@ -106,14 +107,22 @@ func ProvideFactory(config Config, in *installation.Installation, log *slog.Logg
 		log.Warn("things go wrong on purpose", "chaosProb", config.ChaosProb, "chaosSeed", config.ChaosSeed)
 	}
 	return loops.NewFactory(loops.FactoryConfig{
-		Holder: in.ID(), Log: log, Metrics: metrics,
+		Holder: in.ID(), Log: log, Metrics: metrics, BytesInFlight: int64(config.TotalBytesInFlight),
 		Chaos: chaos.New(chaos.Config{Prob: config.ChaosProb, Seed: config.ChaosSeed}),
 	})
 }
 
+// ProvideTally makes the counts that all targets share.
+func ProvideTally(reg *prometheus.Registry) (*tally.Tally, error) {
+	counts := &tally.Tally{}
+	return counts, reg.Register(counts.Collector())
+}
+
 // ProvideTarget opens the target of the default stream.
-func ProvideTarget(ctx context.Context, config Config, in *installation.Installation, log *slog.Logger) (Target, func(), error) {
-	target, err := openTarget(ctx, config, in, log)
+func ProvideTarget(
+	ctx context.Context, config Config, in *installation.Installation, log *slog.Logger, counts *tally.Tally,
+) (Target, func(), error) {
+	target, err := openTarget(ctx, config, in, log, counts)
 	if err != nil {
 		return Target{}, nil, err
 	}

@@ -66,7 +66,7 @@ func (s *Stream) Resume() error {
 	}
 	log := s.shared.Log.With("stream", s.config.ID)
 	decoding := lineprotocol.DecoderConfig{Schema: s.config.Schema, RawOnly: s.config.Target.Traits().WantsRaw}
-	loop, err := s.shared.Factory.Get(loops.Spec{
+	loop, err := s.shared.Factory.Get(context.Background(), loops.Spec{
 		Name:     s.config.ID,
 		Identity: s.shared.Installation + "/" + s.config.ID,
 		Target:   s.config.Target,

@@ -79,7 +79,8 @@ func NewStreams(config Config) *Streams {
 }
 
 // Write makes a write request durable in every stream of the bucket: in all of them, or, if one of
-// them has no room, in none.
+// them has no room, in none. A stream without room whose policy is to drop the newest is left out, and
+// declares the write lost once the others have it. What nobody has kept is refused, and not lost.
 func (s *Streams) Write(ctx context.Context, bucket string, blocks []lineprotocol.Block) error {
 	streams, err := s.of(bucket)
 	if err != nil || len(blocks) == 0 || len(streams) == 0 {
@@ -93,11 +94,15 @@ func (s *Streams) Write(ctx context.Context, bucket string, blocks []lineprotoco
 			return err
 		}
 	}
-	reserved, err := reserve(streams, group)
-	if err != nil {
-		return err
+	reserved, leftOut, err := reserve(streams, group)
+	if err == nil {
+		err = appendAll(ctx, reserved, group)
 	}
-	return appendAll(ctx, reserved, group)
+	for _, stream := range leftOut {
+		// After an error the client writes again, so that it is not lost.
+		stream.queue.Decline(group, err == nil)
+	}
+	return err
 }
 
 // of returns the streams of a bucket.
@@ -121,28 +126,28 @@ type reservation struct {
 }
 
 // reserve sets room aside in every queue. A stream that drops the newest write is left out; if all of
-// them do, that is an error, because nobody would have the write.
-func reserve(streams []*Stream, group *queue.Group) ([]reservation, error) {
-	reserved := make([]reservation, 0, len(streams))
-	var dropped error
+// them are, that is an error, because nobody would have the write.
+func reserve(streams []*Stream, group *queue.Group) (reserved []reservation, leftOut []*Stream, err error) {
+	reserved = make([]reservation, 0, len(streams))
+	var full error
 	for _, stream := range streams {
 		room, err := stream.queue.Reserve(group)
-		if _, ok := stderrors.AsType[*queue.DroppedError](err); ok {
-			dropped = err
+		if _, ok := stderrors.AsType[*queue.LeftOutError](err); ok {
+			full, leftOut = err, append(leftOut, stream)
 			continue
 		}
 		if err != nil {
 			for _, r := range reserved {
 				r.stream.queue.Release(r.room)
 			}
-			return nil, err
+			return nil, leftOut, err
 		}
 		reserved = append(reserved, reservation{stream, room})
 	}
 	if len(reserved) == 0 {
-		return nil, dropped
+		return nil, leftOut, full
 	}
-	return reserved, nil
+	return reserved, leftOut, nil
 }
 
 // appendAll appends the group to all queues at once.

@@ -2,7 +2,7 @@
 // into a target, and is the only place that knows how.
 //
 //	factory, err := logical.NewFactory(logical.FactoryConfig{Holder: installation})
-//	loop, err := factory.Get(logical.Spec{Name: "orders", Dialect: d, Target: t, Config: c})
+//	loop, err := factory.Get(ctx, logical.Spec{Name: "orders", Dialect: d, Target: t, Config: c})
 //	…
 //	factory.Close(ctx) // drains all loops
 //

@@ -249,9 +249,10 @@ func (s *fanned) settled(r fan.Rejected, v fan.Verdict, letter *logical.DeadLett
 	s.w.loop.rejected(1, reason)
 }
 
-// joins returns what knows the mutations that join dead letters.
+// joins returns what knows the mutations that join dead letters. Those that a target forwards as they came
+// are points, and do not.
 func (s *fanned) joins() fan.Joins {
-	if s.w.config.OnReject != logical.RejectDeadLetter {
+	if s.w.config.OnReject != logical.RejectDeadLetter || s.w.traits.WantsRaw {
 		return nil
 	}
 	return s.w.loop.open
@@ -262,5 +263,5 @@ func (s *fanned) batch(x fan.Landed) {
 	if x.Applied > 0 {
 		s.w.loop.rejectRun.Store(0)
 	}
-	s.w.loop.landed(0, x.Mutations-x.Settled)
+	s.w.loop.landed(0, x.Mutations)
 }

@@ -24,7 +24,8 @@ type Loop struct {
 	dialect  logical.Dialect
 	target   logical.Target
 	config   logical.Config
-	budget   *budget.Budget
+	piped    *budget.Budget // of messages that wait to be decoded
+	budget   *budget.Budget // of mutations that have not landed
 	log      *slog.Logger
 	meter    *meter.Meter
 	rand     func() float64 // for delays; may be nil
@@ -36,10 +37,12 @@ type Loop struct {
 	signals   func(ctx context.Context, site string, n int)
 	// control is used by one run at a time, under its switcher's lock.
 	control *mode.Controller
-	// unclean says that a fan was cut short before the present run, so that the target may be ahead of the
-	// consistent point in places: up to uncleanUntil, where the source ended when the run began, or nil if
-	// it could not tell.
-	unclean      bool
+	// unclean says that the target may be ahead of the consistent point in places, or hold a backfill in
+	// part. It is used under the switcher's lock.
+	unclean bool
+	// cutShort says that a fan was cut short before the present run, so that the target may be ahead up to
+	// uncleanUntil, where the source ended when the run began, or nil if it could not tell.
+	cutShort     bool
 	uncleanUntil logical.Stamp
 
 	cancel  context.CancelCauseFunc // ends the applying, and all else
@@ -68,6 +71,10 @@ type Status struct {
 	Mode mode.Mode
 	// Point is the consistent point; nil before the target has answered.
 	Point logical.Stamp
+	// Offset is the consistent point as a number that grows with the source's history; OffsetKnown is
+	// false where the source's stamps have none.
+	Offset      uint64
+	OffsetKnown bool
 	// PointAt is when the consistent point was last advanced in the target; zero if never.
 	PointAt time.Time
 	// ConsistentSince is since when every state of the target is one of the source's.
@@ -118,6 +125,9 @@ func (l *Loop) Status() Status {
 	s := l.status
 	s.Staleness, s.StalenessKnown = staleness.Known()
 	s.Letters, s.LetterBytes = l.open.kept()
+	if point, ok := s.Point.(logical.OffsetStamp); ok {
+		s.Offset, s.OffsetKnown = point.Offset(), true
+	}
 	return s
 }
 

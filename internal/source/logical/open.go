@@ -22,13 +22,13 @@ type openLetters struct {
 	mu     sync.Mutex
 	n      int64
 	bytes  int64
-	keys   map[string]*holding
-	tables map[string]*holding // whose rows are all held up
-	within map[string]*holding // in which any row is
+	keys   map[string]*keyLetters
+	tables map[string]*keyLetters // whose rows are all held up
+	within map[string]*keyLetters // in which any row is
 }
 
-// A holding is the letters that hold up one thing.
-type holding struct {
+// A keyLetters is the letters that hold up one thing.
+type keyLetters struct {
 	letters map[letterID]logical.Stamp
 	// live is the oldest stamp of the letters that were set aside since the source was last read anew;
 	// nil if there are none. What follows in the same transaction joins these. The others were met in an
@@ -46,7 +46,7 @@ func newOpenLetters() *openLetters {
 }
 
 func (o *openLetters) clear() {
-	o.keys, o.tables, o.within = map[string]*holding{}, map[string]*holding{}, map[string]*holding{}
+	o.keys, o.tables, o.within = map[string]*keyLetters{}, map[string]*keyLetters{}, map[string]*keyLetters{}
 	o.n, o.bytes = 0, 0
 	o.holds.Store(false)
 }
@@ -100,7 +100,7 @@ func oldKey(m *logical.Mutation) []byte {
 }
 
 // holds reports whether what is at stamp comes after one of the letters.
-func (h *holding) holds(stamp logical.Stamp) bool {
+func (h *keyLetters) holds(stamp logical.Stamp) bool {
 	if h == nil {
 		return false
 	}
@@ -143,7 +143,7 @@ func (o *openLetters) hold(letter *logical.DeadLetter, stamp logical.Stamp, live
 	for _, p := range o.places(letter) {
 		h := p.in[p.name]
 		if h == nil {
-			h = &holding{letters: map[letterID]logical.Stamp{}}
+			h = &keyLetters{letters: map[letterID]logical.Stamp{}}
 			p.in[p.name] = h
 		}
 		_, known := h.letters[id]
@@ -179,7 +179,7 @@ func (o *openLetters) removed(letter *logical.DeadLetter) {
 func (o *openLetters) anew() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, in := range []map[string]*holding{o.keys, o.tables, o.within} {
+	for _, in := range []map[string]*keyLetters{o.keys, o.tables, o.within} {
 		for _, h := range in {
 			h.live = nil
 		}
@@ -188,7 +188,7 @@ func (o *openLetters) anew() {
 
 // A heldUp is where a letter is found: by the name of a row or a table.
 type heldUp struct {
-	in   map[string]*holding
+	in   map[string]*keyLetters
 	name string
 }
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"sync"
 
+	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/internal/util/budget"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -11,15 +14,18 @@ import (
 // on to, the one that is being processed included; a message larger than the bound passes alone.
 // One goroutine sends and one receives.
 type pipe struct {
-	limit int
+	budget *budget.Budget
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed and replaced whenever the state changes
 	queue    []logical.Message
-	bytes    int // of queue and current
-	current  int // of the message that was received last
+	current  int64 // bytes of the message that was received last
+	handed   bool  // Process has a message and has not come back for more
+	ended    bool
 	rollback rollbackState
 }
+
+var errPipeEnded = errors.New("logical: a message was sent after its ReadInto had returned")
 
 type rollbackState uint8
 
@@ -29,20 +35,36 @@ const (
 	rollbackHanded                  // Process has it and has not come back for more
 )
 
-func newPipe(limit int) *pipe {
-	return &pipe{limit: limit, changed: make(chan struct{})}
+func newPipe(b *budget.Budget) *pipe {
+	return &pipe{budget: b, changed: make(chan struct{})}
 }
 
 // Send implements logical.Outbox.
 func (p *pipe) Send(ctx context.Context, msg logical.Message) error {
-	return p.wait(ctx, func() bool {
-		if p.bytes > 0 && p.bytes+msg.Size > p.limit {
-			return false
-		}
-		p.bytes += msg.Size
-		p.queue = append(p.queue, msg)
-		return true
-	})
+	if err := p.budget.Acquire(ctx, int64(msg.Size)); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		p.budget.Release(int64(msg.Size))
+		return errPipeEnded
+	}
+	p.queue = append(p.queue, msg)
+	p.broadcast()
+	return nil
+}
+
+// close gives back what was not processed. Nothing can be sent any more.
+func (p *pipe) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	for _, msg := range p.queue {
+		p.current += int64(msg.Size)
+	}
+	p.budget.Release(p.current)
+	p.queue, p.current = nil, 0
 }
 
 // Receive implements logical.Inbox.
@@ -63,7 +85,7 @@ func (p *pipe) Receive(ctx context.Context) (logical.Message, error) {
 		if p.queue = p.queue[1:]; len(p.queue) == 0 {
 			p.queue = nil
 		}
-		p.current = msg.Size
+		p.current, p.handed = int64(msg.Size), true
 		return true
 	})
 	return msg, err
@@ -80,12 +102,17 @@ func (p *pipe) Rollback(ctx context.Context) error {
 	return p.wait(ctx, func() bool { return p.rollback == rollbackNone })
 }
 
+// Flush returns when Process has dealt with everything that was sent, and has come back for more.
+func (p *pipe) Flush(ctx context.Context) error {
+	return p.wait(ctx, func() bool { return len(p.queue) == 0 && !p.handed })
+}
+
 // release gives back the message that was received last.
 func (p *pipe) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.bytes -= p.current
-	p.current = 0
+	p.budget.Release(p.current)
+	p.current, p.handed = 0, false
 	if p.rollback == rollbackHanded {
 		p.rollback = rollbackNone
 	}

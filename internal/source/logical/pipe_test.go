@@ -5,13 +5,14 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/tailrace-cdc/tailrace/internal/util/budget"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
 func TestBoundedPipeHoldsItsBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPipe(100)
+		p := newPipe(budget.New(100))
 		sent := 0
 		go func() {
 			for i := range 10 {
@@ -40,7 +41,7 @@ func TestBoundedPipeHoldsItsBytes(t *testing.T) {
 
 func TestMessageLargerThanThePipePassesAlone(t *testing.T) {
 	t.Parallel()
-	p := newPipe(10)
+	p := newPipe(budget.New(10))
 	if err := p.Send(t.Context(), logical.Message{Size: 1000}); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func TestMessageLargerThanThePipePassesAlone(t *testing.T) {
 func TestRollbackComesAfterWhatWasSentAndWaitsForProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPipe(100)
+		p := newPipe(budget.New(100))
 		for i := range 2 {
 			if err := p.Send(t.Context(), logical.Message{Body: i, Size: 10}); err != nil {
 				t.Fatal(err)

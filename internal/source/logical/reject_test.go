@@ -43,7 +43,7 @@ func rejecting(t *testing.T, source *tape, config logical.Config) (st Status, ta
 	if err != nil {
 		t.Fatal(err)
 	}
-	loop, err := factory.Get(Spec{Name: "loop", Dialect: source, Target: target, Config: config})
+	loop, err := factory.Get(t.Context(), Spec{Name: "loop", Dialect: source, Target: target, Config: config})
 	if err != nil {
 		t.Fatal(err)
 	}

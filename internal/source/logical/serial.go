@@ -17,7 +17,7 @@ const maxJoinedRows = 10_000
 // serial is the sink of serial mode: source transactions are applied in order, in target
 // transactions that end on source transaction boundaries (ATOMIC).
 //
-// A goroutine of its own applies. While it is busy with one target transaction, the source
+// A goroutine of its own applies, for as long as there is something to apply. While it is busy with one target transaction, the source
 // transactions that arrive meanwhile wait, and the next target transaction takes all of them: the
 // group commit of databases, without a timer. A source transaction that does not fit into the budget
 // is streamed into one open target transaction instead.
@@ -31,12 +31,14 @@ type serial struct {
 	changed chan struct{}
 	queue   []*segment
 	busy    bool
+	asking  bool     // nothing was handed over that is not landed or in an open target transaction
 	doing   *segment // the first that is being applied, while busy
 	err     error
 
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	done   chan struct{}
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	running bool // a goroutine applies
+	workers sync.WaitGroup
 }
 
 // A segment is a source transaction, or a part of one that is too large to be held.
@@ -55,9 +57,11 @@ const segmentBytes = 256
 // newSerial returns the sink. After a fan it begins with a memo that says that the target is consistent,
 // for readers who ask while the source is silent.
 func newSerial(w *writer, afterFan bool) *serial {
-	s := &serial{w: w, changed: make(chan struct{}), done: make(chan struct{})}
+	s := &serial{w: w, changed: make(chan struct{}), asking: true}
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(w.ctx))
-	go s.run(afterFan, w.skip)
+	if afterFan {
+		s.start(true)
+	}
 	return s
 }
 
@@ -81,7 +85,7 @@ func (s *serial) OnData(ctx context.Context, muts []logical.Mutation) error {
 		if len(s.cur.muts) > 0 && s.cur.bytes+bytes > s.w.budget.Size()/2 {
 			s.handOver(&segment{stamp: s.cur.stamp})
 		}
-		if err := s.w.budget.Acquire(ctx, bytes); err != nil {
+		if err := s.acquire(ctx, bytes); err != nil {
 			return err
 		}
 		s.cur.bytes += bytes
@@ -131,8 +135,19 @@ func (s *serial) handOver(next *segment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = append(s.queue, s.cur)
+	s.asking = false
 	s.cur = next
 	s.broadcast()
+	if !s.running && s.err == nil {
+		s.start(false)
+	}
+}
+
+// start has a goroutine apply. The lock is held, or nobody else has the sink yet.
+func (s *serial) start(afterFan bool) {
+	s.running, s.asking = true, false
+	skip := s.w.skip
+	s.workers.Go(func() { s.run(afterFan, skip) })
 }
 
 // drain returns when everything that was handed over has landed.
@@ -158,7 +173,7 @@ func (s *serial) drain(ctx context.Context) error {
 // stop ends the sink: what has not landed when it returns never will (through this sink).
 func (s *serial) stop(cause error) {
 	s.cancel(cause)
-	<-s.done
+	s.workers.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, seg := range s.queue {
@@ -188,9 +203,8 @@ func (s *serial) broadcast() {
 	s.changed = make(chan struct{})
 }
 
-// run applies what is handed over until the sink is stopped or fails.
+// run applies what was handed over, until there is nothing left or the sink is stopped or fails.
 func (s *serial) run(afterFan bool, skip int) {
-	defer close(s.done)
 	if afterFan {
 		if err := s.w.declare(s.ctx, skip); err != nil {
 			s.fail(err)
@@ -200,6 +214,9 @@ func (s *serial) run(afterFan bool, skip int) {
 	for {
 		s.w.loop.signal(s.ctx, signalNext, 0)
 		batch, err := s.next(false, 0)
+		if err == nil && batch == nil {
+			return
+		}
 		if err == nil {
 			if batch[0].whole() {
 				err = s.w.applyWhole(s.ctx, batch)
@@ -209,6 +226,7 @@ func (s *serial) run(afterFan bool, skip int) {
 			for _, seg := range batch {
 				s.release(seg)
 			}
+			s.released()
 		}
 		if err != nil {
 			s.fail(err)
@@ -232,9 +250,10 @@ func (s *serial) fail(err error) {
 // errIdle says that there has been nothing to apply for a while.
 var errIdle = errors.New("nothing came")
 
-// next waits for what is to be applied next: consecutive whole transactions, or one part of a
-// transaction. The goroutine counts as busy until it asks again, unless inside a transaction. A patience
-// that is not 0 bounds the wait.
+// next returns what is to be applied next: consecutive whole transactions, or one part of a transaction;
+// nothing if there is nothing, and the goroutine is to end. Inside a transaction it waits for its next
+// part, no longer than a patience that is not 0. The goroutine counts as busy until it asks again, unless
+// inside a transaction.
 func (s *serial) next(inside bool, patience time.Duration) ([]*segment, error) {
 	var expired <-chan time.Time
 	if patience > 0 {
@@ -245,7 +264,12 @@ func (s *serial) next(inside bool, patience time.Duration) ([]*segment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.busy = inside; len(s.queue) == 0; {
+		s.asking = true
 		s.broadcast()
+		if !inside && s.ctx.Err() == nil {
+			s.running = false
+			return nil, nil
+		}
 		changed := s.changed
 		idle := false
 		s.mu.Unlock()

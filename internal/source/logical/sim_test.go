@@ -200,7 +200,7 @@ func (s *sim) start() {
 	}
 	factory.signals = func(ctx context.Context, site string, n int) { _ = s.gate.await(ctx, site, int64(n)) }
 	s.factory = factory
-	s.loop, err = factory.Get(Spec{
+	s.loop, err = factory.Get(context.Background(), Spec{
 		Name: "loop", Config: s.config,
 		Dialect: s.chaos.Dialect("loop", s.source),
 		Target: &gatedTarget{s.chaos.Target("loop", s.target), s.gate, func(number int64) {

@@ -30,7 +30,7 @@ func TestCalmStaleFromTheStartFansOutAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		loop, err := factory.Get(Spec{Name: "loop", Dialect: source, Target: target, Config: logical.Config{BackfillWindow: time.Minute}})
+		loop, err := factory.Get(t.Context(), Spec{Name: "loop", Dialect: source, Target: target, Config: logical.Config{BackfillWindow: time.Minute}})
 		if err != nil {
 			t.Fatal(err)
 		}

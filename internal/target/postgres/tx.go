@@ -27,6 +27,7 @@ type tx struct {
 	inside bool     // of a call of Apply
 	guard  bool     // what fails after the savepoint can be given up to it
 	copied []*table // tables that are locked and whose columns were compared
+	noted  noted    // what is counted when it is committed
 	ended  bool
 	err    error // what went wrong; only Rollback may follow
 }
@@ -111,6 +112,7 @@ func (x *tx) Commit(ctx context.Context) error {
 		return x.flush(ctx)
 	})
 	if err == nil {
+		x.noted.count(x.s.t.cfg.Tally)
 		x.end()
 	}
 	return err

@@ -101,12 +101,11 @@ func (c Config) withDefaults() Config {
 type Landed struct {
 	// Shard is the number of the shard, or -1 for what was applied after a drain.
 	Shard int
-	// Mutations is how many of the source's mutations have landed.
+	// Mutations is how many of the source's mutations have landed; those that were set aside or discarded
+	// are not among them.
 	Mutations int
 	// Applied is how many were left of them after merging.
 	Applied int
-	// Settled is how many of Mutations were set aside or discarded.
-	Settled int
 	// Bytes is what they held of the budget.
 	Bytes int64
 	// Took is how long the transaction took, the try that succeeded alone.

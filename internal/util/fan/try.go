@@ -73,7 +73,7 @@ func (w *worker) success(items []item, took time.Duration) {
 	clear(items)
 	if w.fan.cfg.OnLanded != nil {
 		w.fan.cfg.OnLanded(Landed{
-			Shard: w.shard, Mutations: len(items), Applied: applied, Settled: len(w.settled), Bytes: bytes, Took: took,
+			Shard: w.shard, Mutations: len(items) - len(w.settled), Applied: applied, Bytes: bytes, Took: took,
 		})
 	}
 }

@@ -133,7 +133,8 @@ func (f *Fan) landed(items []item) (bytes int64) {
 // land applies items in order until all have landed. If it cannot, it returns those that have not,
 // and an error: of class constraint if they need everything else to land first.
 //
-// It tries all at once. When the target rejects them, it narrows down where the offending mutation is:
+// It tries all at once. When the target rejects them and names the offending mutations, these are decided
+// about, and the rest is tried again. Otherwise it narrows down where the offending mutation is:
 // bad is the length of a prefix that is known to hold one, and cut chooses how much of it to try.
 // After a rejected mutation it goes on with small batches that grow, because they often come in runs.
 func (w *worker) land(items []item) ([]item, error) {
@@ -152,6 +153,11 @@ func (w *worker) land(items []item) ([]item, error) {
 			} else {
 				next = bad
 			}
+		case class == logical.ClassReject && w.named(err, next) != nil:
+			if items, err = w.rejectNamed(items, w.named(err, next)); err != nil {
+				return items, err
+			}
+			bad, next = 0, len(items)
 		case class == logical.ClassReject && next > 1:
 			bad = next
 		case class == logical.ClassReject:
@@ -168,6 +174,43 @@ func (w *worker) land(items []item) ([]item, error) {
 		}
 	}
 	return nil, nil
+}
+
+// named returns the rejections that the target has named among the first n items, as long as they can be
+// told: nothing is merged for a target that forwards what came.
+func (w *worker) named(err error, n int) []logical.Rejection {
+	if !w.fan.cfg.Raw || w.fan.cfg.Joins != nil {
+		return nil
+	}
+	list := logical.RejectedOf(err)
+	last := -1
+	for _, r := range list {
+		if r.Index <= last || r.Index >= n {
+			return nil
+		}
+		last = r.Index
+	}
+	return list
+}
+
+// rejectNamed asks what to do about the named items, and does it. It returns those that are to be tried
+// again, with all others.
+func (w *worker) rejectNamed(items []item, list []logical.Rejection) ([]item, error) {
+	left := make([]item, 0, len(items))
+	from := 0
+	for _, r := range list {
+		left = append(left, items[from:r.Index]...)
+		from = r.Index + 1
+		one := items[r.Index:from]
+		done, err := w.reject(one, &logical.Error{Err: r.Reason, Class: logical.ClassReject})
+		if err != nil {
+			return items, err
+		}
+		if !done {
+			left = append(left, one...)
+		}
+	}
+	return append(left, items[from:]...), nil
 }
 
 // cut returns where to cut items that hold one which the target rejects: at the boundary between
