@@ -104,6 +104,15 @@ type Stalenesser interface {
 	Newest() (stamp Stamp, known bool)
 }
 
+// A Replayer is a Dialect whose dead letters can be replayed.
+type Replayer interface {
+	Dialect
+	// Replay makes the mutation that a letter is about, to be applied long after it was set aside: of a
+	// point, an [OpFill]. It may be called concurrently, beside ReadInto and Process. An error says what
+	// is wrong with the letter.
+	Replay(letter DeadLetter) (Mutation, error)
+}
+
 // A Lessor makes sure that only one process reads a source. A dialect implements it if its source needs
 // that; targets that can keep leases grant one with each [Session].
 //

@@ -4,8 +4,9 @@
 # it needs no network.
 set -euo pipefail
 
-# gcc and the C library's headers are for the race detector.
-packages=(gcc libc6-dev postgresql pgbouncer influxdb victoria-metrics)
+# gcc and the C library's headers are for the race detector, prometheus for its promtool; influxdb and
+# victoria-metrics are remotes.
+packages=(gcc libc6-dev postgresql pgbouncer prometheus influxdb victoria-metrics)
 
 case $0 in
 */*) servers=${0%/*}/postgres.sh ;;

@@ -118,6 +118,40 @@ var startFlags = map[string]func(t *testing.T, s setting){
 			t.Errorf("got %d %s, %v", status, text, err)
 		}
 	},
+	"chaosProb": func(t *testing.T, s setting) {
+		p, plain := s.launch(t, "0.1"), launch(t, t.TempDir())
+		for i := range 20 {
+			for _, p := range []*process{p, plain} {
+				p.write(fmt.Sprintf("m v=%d %d", i, i+1))
+			}
+		}
+		for _, p := range []*process{p, plain} {
+			eventually(t, time.Minute, "not all writes arrive", func() bool {
+				return p.metric("replications_queue_current_bytes_queued") == 0
+			})
+		}
+		failures := func(p *process) float64 { return p.metric("logical_commit_failure_total") }
+		if failures(p) == 0 || failures(plain) > 0 {
+			t.Errorf("%v calls fail with chaos, and %v without", failures(p), failures(plain))
+		}
+	},
+	"chaosSeed": func(t *testing.T, s setting) {
+		// Which call is struck first depends on the seed: with some of ten seeds the first write arrives, and
+		// with some it does not.
+		said := map[bool]bool{}
+		for seed := range 10 {
+			p := s.launch(t, fmt.Sprint(seed), "--chaosProb", "0.06", "--retryDelay", "1h")
+			p.write("m v=1 1")
+			eventually(t, 30*time.Second, "the loop does nothing", func() bool {
+				return p.metric("logical_commit_success_total") > 0 || strings.Contains(p.output(), "trying again")
+			})
+			said[strings.Contains(p.output(), "trying again")] = true
+			if len(said) == 2 {
+				return
+			}
+		}
+		t.Errorf("ten seeds do the same: %v", said)
+	},
 	"bytesInFlight": func(t *testing.T, s setting) {
 		small, plain := s.launch(t, "64KiB"), launch(t, t.TempDir())
 		for _, p := range []*process{small, plain} {
@@ -267,6 +301,18 @@ var startFlags = map[string]func(t *testing.T, s setting){
 		if n := p.metric("replications_queue_syncs_total"); n >= 5 {
 			t.Errorf("%v syncs with never", n)
 		}
+	},
+	"instanceID": func(t *testing.T, s setting) {
+		p := s.launch(t, "plant a")
+		p.write("m,z=1 v=1 1\nm,tailrace_origin=other,z=1 v=1 2")
+		db := openTarget(t, p.dir)
+		awaitCount(t, db, "SELECT count(*) FROM m WHERE tailrace_origin = 'plant a' AND z = '1'", 1)
+		awaitCount(t, db, "SELECT count(*) FROM m WHERE tailrace_origin = 'other'", 1)
+	},
+	"instanceTag": func(t *testing.T, s setting) {
+		p := s.launch(t, "from", "--instanceID", "plant a")
+		p.write("m v=1 1")
+		awaitCount(t, openTarget(t, p.dir), "SELECT count(*) FROM m WHERE \"from\" = 'plant a'", 1)
 	},
 	"maxQueueSize": func(t *testing.T, s setting) {
 		p := s.launch(t, "1MiB")

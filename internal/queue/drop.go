@@ -86,6 +86,8 @@ func (q *Queue) dropWhile(reason Reason, more func(dropped int64, h *blockHead) 
 		if stopped {
 			break
 		}
+		// A group lies in one segment, so this one has no more to come.
+		d.groupEnds()
 		q.mu.Lock()
 		next := q.afterLocked(at.seg)
 		q.mu.Unlock()

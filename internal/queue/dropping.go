@@ -72,6 +72,11 @@ func (d *dropping) result(now int64) []Loss {
 	if d.count > 0 {
 		d.runs[d.count-1] = d.last
 	}
+	return d.all(now)
+}
+
+// all returns all runs.
+func (d *dropping) all(now int64) []Loss {
 	for i := range d.runs {
 		d.runs[i].Time = now
 	}

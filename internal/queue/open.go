@@ -194,7 +194,7 @@ func (q *Queue) loadHead(c cursor) error {
 	if c.HeadOff >= dataStart && c.HeadFirst == at.seg.first && c.HeadGen == at.seg.gen && c.Acked == q.settled() {
 		hint := at
 		hint.off = c.HeadOff
-		if p, ok, err := q.walk(hint, q.settled()); err == nil && ok && p.off == c.HeadOff && p.seq == c.Acked+1 {
+		if p, _, err := q.walk(hint, hint.seg.end, q.settled()); err == nil && p.seg != nil && p.off == c.HeadOff && p.seq == c.Acked+1 {
 			q.setHeadLocked(p)
 			return nil
 		}

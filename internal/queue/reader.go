@@ -35,6 +35,7 @@ type reader struct {
 	peek     *scanned // the block after it, if peeked
 	peeked   bool
 	failures int
+	stuck    Sequence // the last one before the place that fails
 	closed   bool
 }
 
@@ -221,8 +222,10 @@ func (r *reader) find(ctx context.Context, b *scanned, wait bool) error {
 			}
 			continue
 		}
-		r.failures = 0
 		eof := err != nil
+		if eof || b.Sequence > r.stuck {
+			r.failures = 0
+		}
 		if !eof && b.Sequence > r.upTo {
 			r.scan.off = r.scan.limit // leftovers of a failed write
 			eof = true
@@ -259,6 +262,7 @@ func (r *reader) wait(ctx context.Context) error {
 
 // failed counts a failure to read. It returns nil if the place has to be given up.
 func (r *reader) failed(err error) error {
+	r.stuck = r.last
 	if r.failures++; r.failures < maxReadFailures {
 		r.closeFile()
 		return errors.Wrapf(err, "queue %s: read", r.q.name)

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/internal/lineprotocol"
 )
 
 // Config of a Server. A field that is zero has its default.
@@ -36,6 +38,8 @@ type Config struct {
 	IntakeTimeout time.Duration
 	// RetryAfter is what a client is told to wait when we have no better idea. Default: 5 s.
 	RetryAfter time.Duration
+	// Origin is given to points that have no tag of its key; nil means none.
+	Origin *lineprotocol.AddedTag
 	// Version and Commit are shown in headers and in /health. Default of Version: dev.
 	Version, Commit string
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tailrace-cdc/tailrace/internal/cmd/flags"
 	"github.com/tailrace-cdc/tailrace/internal/cmd/targetconn"
+	"github.com/tailrace-cdc/tailrace/internal/lineprotocol"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -51,6 +52,12 @@ type Config struct {
 	MaxQueueSize    flags.Size
 	QueueFullPolicy string
 	KeepFree        flags.Size
+	// ChaosProb and ChaosSeed let things go wrong on purpose; see package chaos.
+	ChaosProb float64
+	ChaosSeed uint64
+	// InstanceID is the origin that points get which have none, and InstanceTag the key of the tag that it
+	// is in; see lineprotocol.AddedTag.
+	InstanceID, InstanceTag string
 	// GracePeriod bounds how long a shutdown waits for what is in flight.
 	GracePeriod time.Duration
 	// LogFormat is text or json.
@@ -96,7 +103,11 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.Var(&c.MaxQueueSize, "maxQueueSize", "the most that may wait in a stream's queue, as stored (a point takes some 20 bytes)")
 	set.StringVar(&c.QueueFullPolicy, "queueFullPolicy", "refuse", "when a queue is full: refuse (503), dropOldest or dropNewest; what is dropped is counted and recorded")
 	set.Var(&c.KeepFree, "keepFree", "how much of the disk queues leave free; the largest backlog stops first")
+	set.StringVar(&c.InstanceID, "instanceID", "", "give points that bear no origin this one, as the tag --instanceTag, so that servers that replicate to each other can leave out what they had from each other")
+	set.StringVar(&c.InstanceTag, "instanceTag", "tailrace_origin", "the key of the tag that --instanceID adds")
 	set.DurationVar(&c.GracePeriod, "gracePeriod", 10*time.Second, "how long a shutdown waits for what is in flight")
+	set.Float64Var(&c.ChaosProb, "chaosProb", 0, "for tests: the share of calls between queue and target that go wrong on purpose, from 0 to 1")
+	set.Uint64Var(&c.ChaosSeed, "chaosSeed", 1, "for tests: which calls --chaosProb strikes")
 	set.StringVar(&c.LogFormat, "logFormat", "text", "text or json")
 	set.BoolVarP(&c.Verbose, "verbose", "v", false, "log details")
 }
@@ -111,6 +122,14 @@ func (c Config) Queue() queue.Config {
 		Sync:   syncModes[c.QueueSync],
 		Limits: queue.Limits{MaxBytes: int64(c.MaxQueueSize), Policy: policies[c.QueueFullPolicy]},
 	}
+}
+
+// Origin returns the tag that points get, or nil.
+func (c Config) Origin() (*lineprotocol.AddedTag, error) {
+	if c.InstanceID == "" {
+		return nil, nil
+	}
+	return lineprotocol.NewAddedTag(c.InstanceTag, c.InstanceID)
 }
 
 // Loop returns the settings of loops.
@@ -146,10 +165,15 @@ func (c Config) Validate() error {
 		return errors.New("--applyTimeout, --retryDelay and --standbyTimeout must be more than 0s")
 	case c.TargetDBConns < 3:
 		return errors.Errorf("--targetDBConns: %d is too few; give at least 3, of which two are for leases and memos", c.TargetDBConns)
+	case c.ChaosProb < 0 || c.ChaosProb > 1 || c.ChaosProb != c.ChaosProb:
+		return errors.Errorf("--chaosProb: %g is no share; give a number from 0 to 1", c.ChaosProb)
 	case c.StagingSchema == "":
 		return errors.New("--stagingSchema: name a schema")
 	case c.DataDir == "":
 		return errors.New("--dataDir: name a directory")
+	}
+	if _, err := c.Origin(); err != nil {
+		return errors.WithMessage(err, "--instanceID, --instanceTag")
 	}
 	if c.BindAddr == "" {
 		return errors.New("--bindAddr: give an address such as 127.0.0.1:8086")

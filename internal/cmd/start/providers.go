@@ -13,6 +13,7 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/server"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
 	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
+	"github.com/tailrace-cdc/tailrace/internal/source/logical/chaos"
 	"github.com/tailrace-cdc/tailrace/internal/target/tally"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -102,8 +103,12 @@ func ProvideLoopMetrics(reg *prometheus.Registry) (*loops.Metrics, error) {
 
 // ProvideFactory makes the factory of loops.
 func ProvideFactory(config Config, in *installation.Installation, log *slog.Logger, metrics *loops.Metrics) (*loops.Factory, error) {
+	if config.ChaosProb > 0 {
+		log.Warn("things go wrong on purpose", "chaosProb", config.ChaosProb, "chaosSeed", config.ChaosSeed)
+	}
 	return loops.NewFactory(loops.FactoryConfig{
 		Holder: in.ID(), Log: log, Metrics: metrics, BytesInFlight: int64(config.TotalBytesInFlight),
+		Chaos: chaos.New(chaos.Config{Prob: config.ChaosProb, Seed: config.ChaosSeed}),
 	})
 }
 
@@ -173,9 +178,13 @@ func ProvideStreams(
 func ProvideHTTP(
 	config Config, operator Operator, streams *influxlogical.Streams, log *slog.Logger, reg *prometheus.Registry,
 ) (*server.Server, error) {
+	origin, err := config.Origin()
+	if err != nil {
+		return nil, err
+	}
 	in := intake{streams, new(trouble)}
 	return server.New(server.Config{
-		BindAddr: config.BindAddr, MaxBodySize: int64(config.MaxBodySize), Version: config.Version,
+		BindAddr: config.BindAddr, MaxBodySize: int64(config.MaxBodySize), Version: config.Version, Origin: origin,
 	}, server.Deps{
 		Intake: in, Health: in, Registerer: reg, Gatherer: reg, Log: log,
 		Authorizer: server.NewTokens(map[string]server.Principal{operator.Token: {Name: "operator", Manage: true}}),

@@ -53,7 +53,7 @@ func (h *holding) sourceLost() <-chan struct{} {
 // lose ends the run: nothing is applied any more.
 func (h *holding) lose(cause error) {
 	h.once.Do(func() {
-		h.loop.metrics.leaseLost()
+		h.loop.count(func(c *counts) { c.leasesLost++ })
 		h.cancel(cause)
 	})
 }

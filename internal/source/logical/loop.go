@@ -4,10 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pkg/errors"
 
+	"github.com/tailrace-cdc/tailrace/internal/source/logical/meter"
 	"github.com/tailrace-cdc/tailrace/internal/source/logical/mode"
 	"github.com/tailrace-cdc/tailrace/internal/util/budget"
 	"github.com/tailrace-cdc/tailrace/internal/util/retry"
@@ -25,7 +27,13 @@ type Loop struct {
 	piped    *budget.Budget // of messages that wait to be decoded
 	budget   *budget.Budget // of mutations that have not landed
 	log      *slog.Logger
-	metrics  *loopMetrics
+	meter    *meter.Meter
+	rand     func() float64 // for delays; may be nil
+	// open knows the dead letters that are kept, and rejectRun how many mutations have been rejected since
+	// one was accepted.
+	open      *openLetters
+	rejectRun atomic.Int64
+	replaying turn // held by a call of Replay
 	// control is used by one run at a time, under its switcher's lock.
 	control *mode.Controller
 	// unclean says that the target may be ahead of the consistent point in places, or hold a backfill in
@@ -43,6 +51,8 @@ type Loop struct {
 	mu      sync.Mutex
 	changed chan struct{}
 	status  Status
+	counts  counts
+	running *writer // of the present run; nil between two
 	// oldest returns the stamp of the oldest transaction that was read and has not landed.
 	oldest  func() (logical.Stamp, bool)
 	waiting map[*retry.Retry]struct{}
@@ -81,6 +91,8 @@ type Status struct {
 	Rejected int64
 	// Mutations counts those that have landed since the start.
 	Mutations int64
+	// Letters and LetterBytes are the dead letters that are kept: how many, and their size.
+	Letters, LetterBytes int64
 }
 
 // State is what a loop is doing.
@@ -111,6 +123,7 @@ func (l *Loop) Status() Status {
 	defer l.mu.Unlock()
 	s := l.status
 	s.Staleness, s.StalenessKnown = staleness.Known()
+	s.Letters, s.LetterBytes = l.open.kept()
 	if point, ok := s.Point.(logical.OffsetStamp); ok {
 		s.Offset, s.OffsetKnown = point.Offset(), true
 	}
@@ -160,12 +173,11 @@ func (l *Loop) advance(stamp logical.Stamp) {
 // landed counts what one target transaction brought: source transactions (in serial mode), and
 // mutations.
 func (l *Loop) landed(txs, rows int) {
-	now := time.Now()
 	l.update(func(s *Status) {
 		s.State, s.Err = StateRunning, nil
 		s.Mutations += int64(rows)
+		l.counts.txs += int64(txs)
 	})
-	l.metrics.landed(now, txs, rows)
 	l.log.Debug("landed", "transactions", txs, "mutations", rows)
 	l.recovered()
 }
@@ -179,7 +191,6 @@ func (l *Loop) failed(err error) {
 	}
 	now := time.Now()
 	l.update(func(s *Status) { s.State, s.Err, s.ErrAt = state, err, now })
-	l.metrics.failed(class)
 	l.mu.Lock()
 	n, say := l.errLog.repeats(err.Error(), 1, now)
 	l.mu.Unlock()
@@ -227,7 +238,6 @@ func (l *Loop) recovered() {
 // rejected reports mutations that were set aside or discarded.
 func (l *Loop) rejected(n int, reason error) {
 	l.update(func(s *Status) { s.Rejected += int64(n) })
-	l.metrics.rejected(n, l.config.OnReject)
 	l.mu.Lock()
 	total, say := l.badLog.repeats(reason.Error(), n, time.Now())
 	if say {

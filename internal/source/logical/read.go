@@ -21,7 +21,6 @@ func (l *Loop) read(ctx context.Context, in *pipe, events *switcher) error {
 			err = errors.New("the source ended its stream")
 		}
 		l.sourceFailed("reading", err)
-		l.metrics.reconnected()
 		if err := in.Rollback(ctx); err != nil {
 			return err
 		}

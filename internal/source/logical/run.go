@@ -51,6 +51,7 @@ func (l *Loop) once(ctx, stop context.Context) (err error) {
 		return err
 	}
 	defer release()
+	defer l.welcome(w)()
 	w.fail = cancel
 	held := &holding{loop: l, session: w.session, source: lease, cancel: cancel}
 
@@ -91,7 +92,7 @@ func (l *Loop) takeOver(ctx, stop context.Context) (*writer, func(), error) {
 	}
 	release := func() { l.release(ctx, session) }
 	w := &writer{
-		ctx: ctx, loop: l, session: session, traits: l.target.Traits(), budget: l.budget, config: l.config,
+		ctx: ctx, loop: l, session: l.meter.Session(session), traits: l.target.Traits(), budget: l.budget, config: l.config,
 		prepared: map[*logical.Relation]struct{}{},
 	}
 	if err := l.recall(taking, w); err != nil {
@@ -117,18 +118,12 @@ func (l *Loop) recall(ctx context.Context, w *writer) error {
 			return err
 		}
 	}
-	if store, ok := l.target.(logical.DeadLetters); ok {
-		err := w.timed(ctx, func(ctx context.Context) error {
-			_, bytes, err := store.CountDeadLetters(ctx, l.identity)
-			w.letterBytes.Store(bytes)
-			return err
-		})
-		if err != nil {
-			return err
-		}
+	if err := l.loadLetters(ctx, w); err != nil {
+		return err
 	}
+	w.skip = state.Skip
 	l.judge(state)
-	l.log.Debug("taken over", "storedPoint", string(state.Point), "storedMode", state.Mode, "consistentSince", state.ConsistentSince)
+	l.log.Debug("taken over", "storedPoint", string(state.Point), "storedMode", state.Mode, "consistentSince", state.ConsistentSince, "skip", state.Skip)
 	l.update(func(s *Status) {
 		s.State = StateRunning
 		// A target without a memo leaves the point to the source's own cursor and to what this

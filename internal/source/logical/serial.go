@@ -3,6 +3,9 @@ package logical
 import (
 	"context"
 	"sync"
+	"time"
+
+	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -21,7 +24,8 @@ const maxJoinedRows = 10_000
 type serial struct {
 	w *writer
 
-	cur *segment // the transaction that is being collected; owned by the caller of Events
+	cur  *segment // the transaction that is being collected; owned by the caller of Events
+	skip int      // how many of its mutations are in the target already
 
 	mu      sync.Mutex
 	changed chan struct{}
@@ -67,11 +71,15 @@ func (s *serial) OnBegin(ctx context.Context, stamp logical.Stamp) error {
 		return err
 	}
 	s.cur = &segment{stamp: stamp, bytes: segmentBytes, first: true}
+	s.skip = s.w.skip
 	return s.failure()
 }
 
 // OnData implements logical.Events.
 func (s *serial) OnData(ctx context.Context, muts []logical.Mutation) error {
+	skipped := min(s.skip, len(muts))
+	s.skip -= skipped
+	muts = muts[skipped:]
 	for len(muts) > 0 {
 		n, bytes := s.portion(muts)
 		if len(s.cur.muts) > 0 && s.cur.bytes+bytes > s.w.budget.Size()/2 {
@@ -104,6 +112,7 @@ func (s *serial) portion(muts []logical.Mutation) (n int, bytes int64) {
 func (s *serial) OnCommit(context.Context) error {
 	s.cur.last = true
 	s.handOver(nil)
+	s.w.skip = 0
 	return s.failure()
 }
 
@@ -137,7 +146,8 @@ func (s *serial) handOver(next *segment) {
 // start has a goroutine apply. The lock is held, or nobody else has the sink yet.
 func (s *serial) start(afterFan bool) {
 	s.running, s.asking = true, false
-	s.workers.Go(func() { s.run(afterFan) })
+	skip := s.w.skip
+	s.workers.Go(func() { s.run(afterFan, skip) })
 }
 
 // drain returns when everything that was handed over has landed.
@@ -194,15 +204,15 @@ func (s *serial) broadcast() {
 }
 
 // run applies what was handed over, until there is nothing left or the sink is stopped or fails.
-func (s *serial) run(afterFan bool) {
+func (s *serial) run(afterFan bool, skip int) {
 	if afterFan {
-		if err := s.w.declare(s.ctx); err != nil {
+		if err := s.w.declare(s.ctx, skip); err != nil {
 			s.fail(err)
 			return
 		}
 	}
 	for {
-		batch, err := s.next(false)
+		batch, err := s.next(false, 0)
 		if err == nil && batch == nil {
 			return
 		}
@@ -236,10 +246,20 @@ func (s *serial) fail(err error) {
 	}
 }
 
+// errIdle says that there has been nothing to apply for a while.
+var errIdle = errors.New("nothing came")
+
 // next returns what is to be applied next: consecutive whole transactions, or one part of a transaction;
 // nothing if there is nothing, and the goroutine is to end. Inside a transaction it waits for its next
-// part. The goroutine counts as busy until it asks again, unless inside a transaction.
-func (s *serial) next(inside bool) ([]*segment, error) {
+// part, no longer than a patience that is not 0. The goroutine counts as busy until it asks again, unless
+// inside a transaction.
+func (s *serial) next(inside bool, patience time.Duration) ([]*segment, error) {
+	var expired <-chan time.Time
+	if patience > 0 {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		expired = timer.C
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.busy = inside; len(s.queue) == 0; {
@@ -250,14 +270,20 @@ func (s *serial) next(inside bool) ([]*segment, error) {
 			return nil, nil
 		}
 		changed := s.changed
+		idle := false
 		s.mu.Unlock()
 		select {
 		case <-changed:
+		case <-expired:
+			idle = true
 		case <-s.ctx.Done():
 		}
 		s.mu.Lock()
-		if s.ctx.Err() != nil {
+		switch {
+		case s.ctx.Err() != nil:
 			return nil, context.Cause(s.ctx)
+		case idle:
+			return nil, errIdle
 		}
 	}
 	s.busy, s.doing = true, s.queue[0]
@@ -298,10 +324,16 @@ func (s *serial) stream(seg *segment) error {
 	}
 	defer s.w.rollback(tx)
 	defer func() { s.release(seg) }()
-	bad := s.w.loop.badOf(seg.stamp)
+	bad, within := s.w.loop.badOf(seg.stamp), newOpenLetters()
+	var aside badMutations // the bad ones, and those that join them
 	rows := 0
 	for {
-		err := s.w.applyTo(s.ctx, tx, seg.muts, bad.part(rows, len(seg.muts)))
+		part := s.w.joined(seg.muts, allAt(seg.stamp), bad.part(rows, len(seg.muts)), within)
+		aside = append(aside, part.moved(rows)...)
+		err := s.w.roomFor(aside, errJoined)
+		if err == nil {
+			err = s.w.applyTo(s.ctx, tx, seg.muts, part)
+		}
 		if err == nil {
 			err = s.w.flush(s.ctx, tx)
 		}
@@ -314,11 +346,9 @@ func (s *serial) stream(seg *segment) error {
 			break
 		}
 		s.release(seg)
-		batch, err := s.next(true)
-		if err != nil {
+		if seg, err = s.nextPart(tx); err != nil {
 			return err
 		}
-		seg = batch[0]
 		if err := s.w.prepareInside(s.ctx, tx, seg.muts); err != nil {
 			return err
 		}
@@ -327,9 +357,27 @@ func (s *serial) stream(seg *segment) error {
 		return err
 	}
 	s.w.loop.forgetBad(seg.stamp)
-	s.w.settledBad(bad)
-	s.w.landed(seg.stamp, 1, rows-len(bad))
+	s.w.settledBad(aside)
+	s.w.landed(seg.stamp, 1, rows, aside)
 	return nil
+}
+
+// nextPart waits for the next part of a transaction that is streamed, and keeps the target's transaction alive
+// meanwhile: one that is silent for long is ended by its server, so that a frozen client cannot hold
+// the epoch (FENCED), and the source of this one may only be slow.
+func (s *serial) nextPart(tx logical.Tx) (*segment, error) {
+	for {
+		batch, err := s.next(true, s.w.config.StandbyTimeout)
+		switch {
+		case err == nil:
+			return batch[0], nil
+		case err != errIdle:
+			return nil, err
+		}
+		if err := s.w.flush(s.ctx, tx); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // oldest implements sink.

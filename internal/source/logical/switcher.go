@@ -39,6 +39,7 @@ type switcher struct {
 	stirred chan struct{} // tells the attendant that there is something to look after
 	pacing  atomic.Int64  // a time.Duration
 
+	tooSlow bool // serial mode cannot keep up, by the last decision
 	cleaned bool // the target has become clean, and the mode has not changed since
 
 	// What follows is about a backfill; see logical.Backfiller.
@@ -66,6 +67,7 @@ func (s *switcher) enter(m mode.Mode) {
 	now := time.Now()
 	fromFan := false
 	l.update(func(st *Status) {
+		l.counts.spend(st.Mode, now)
 		fromFan = st.Mode.Fan() && st.Point != nil
 		st.Mode = m
 		switch {
@@ -81,7 +83,6 @@ func (s *switcher) enter(m mode.Mode) {
 		s.sink = newSerial(s.w, fromFan)
 	}
 	l.inFlight(s.sink.oldest)
-	l.metrics.mode(m)
 }
 
 // inFlight says how to find the oldest transaction in flight from now on.
@@ -172,6 +173,10 @@ func (s *switcher) steer(ctx context.Context) error {
 		staleness = s.atLeastCaughtUp(staleness)
 	}
 	d := l.control.Observe(time.Now(), staleness)
+	if d.SerialTooSlow != s.tooSlow {
+		s.tooSlow = d.SerialTooSlow
+		l.count(func(c *counts) { c.serialTooSlow = d.SerialTooSlow })
+	}
 	if d.Warn {
 		l.log.Warn("serial mode cannot keep up with the source; raise --backfillWindow, or give the target more power",
 			"backfillWindow", s.w.config.BackfillWindow)
@@ -187,7 +192,7 @@ func (s *switcher) steer(ctx context.Context) error {
 	s.cleaned = false
 	s.enter(d.Mode)
 	l.control.Settled(time.Now())
-	l.metrics.switches(d.Reason)
+	l.count(func(c *counts) { c.switches[d.Reason]++ })
 	by, _ := staleness.Known()
 	l.log.Info("the mode changed", "mode", d.Mode.String(), "reason", string(d.Reason), "staleness", by.Round(time.Millisecond))
 	return nil

@@ -97,6 +97,14 @@ func (x *tx) TakeBack(ctx context.Context, ids []int64) error {
 	})
 }
 
+// Check checks the constraints that are deferred to the end of the transaction.
+func (x *tx) Check(ctx context.Context) error {
+	return x.do(ctx, func() error {
+		x.w.add(statement{sql: "SET CONSTRAINTS ALL IMMEDIATE", what: "check deferred constraints", asText: true})
+		return x.flush(ctx)
+	})
+}
+
 // Commit ends the transaction.
 func (x *tx) Commit(ctx context.Context) error {
 	err := x.do(ctx, func() error {

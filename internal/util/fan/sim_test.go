@@ -73,7 +73,7 @@ func newSim(seed uint64, txs [][]logical.Mutation) *sim {
 		Shards:  1 + rng.IntN(6),
 		MaxRows: []int{1, 3, 20, 1000}[rng.IntN(4)],
 		Retry:   retry.Config{Rand: func() float64 { return 0.5 }},
-		OnPoint: func(p logical.Stamp) { s.note(event{point: p}) },
+		OnPoint: func(p logical.Stamp, _ int) { s.note(event{point: p}) },
 		Memo: func(point logical.Stamp, skip int) logical.MemoState {
 			if point == nil {
 				point = num(0)

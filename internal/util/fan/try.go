@@ -59,7 +59,11 @@ func (w *worker) success(items []item, took time.Duration) {
 		w.tune.observe(len(items), took, w.fan.cfg.MaxRows)
 	}
 	for _, s := range w.settled {
-		w.settle(s.r, s.v)
+		var letter *logical.DeadLetter
+		if s.v == SetAside {
+			letter = &w.letters[s.letter]
+		}
+		w.settle(s.r, s.v, letter)
 	}
 	// What is counted out no longer takes memory.
 	applied := len(w.muts)

@@ -235,7 +235,7 @@ func (w *worker) reject(one []item, err error) (bool, error) {
 	case SetAside:
 		return true, w.setAside(one, r, d.Letter)
 	case Discard:
-		w.settle(r, Discard)
+		w.settle(r, Discard, nil)
 		w.fan.landed(one)
 		return true, nil
 	case Again:
@@ -253,13 +253,17 @@ func (w *worker) rejected(it *item, err error) Rejected {
 	if errors.Is(err, errJoins) {
 		err = nil
 	}
-	w.fan.mu.Lock()
-	defer w.fan.mu.Unlock()
-	return Rejected{Stamp: w.fan.progress.Stamp(it.tx), Mutation: &it.mut, Err: err}
+	return Rejected{Stamp: w.stampOf(it), Mutation: &it.mut, Err: err}
 }
 
-func (w *worker) settle(r Rejected, v Verdict) {
+func (w *worker) stampOf(it *item) logical.Stamp {
+	w.fan.mu.Lock()
+	defer w.fan.mu.Unlock()
+	return w.fan.progress.Stamp(it.tx)
+}
+
+func (w *worker) settle(r Rejected, v Verdict, letter *logical.DeadLetter) {
 	if w.fan.cfg.OnSettled != nil {
-		w.fan.cfg.OnSettled(r, v)
+		w.fan.cfg.OnSettled(r, v, letter)
 	}
 }
