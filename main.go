@@ -16,6 +16,7 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/cmd/demo"
 	"github.com/tailrace-cdc/tailrace/internal/cmd/exit"
 	importcmd "github.com/tailrace-cdc/tailrace/internal/cmd/import"
+	"github.com/tailrace-cdc/tailrace/internal/cmd/preflight"
 	"github.com/tailrace-cdc/tailrace/internal/cmd/queue"
 	"github.com/tailrace-cdc/tailrace/internal/cmd/start"
 )
@@ -52,7 +53,7 @@ func command() *cobra.Command {
 		return exit.Usage(fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath()))
 	})
 	root.AddCommand(
-		start.Command(version, initServer), demo.Command(initServer), importcmd.Command(), queue.Command(),
+		start.Command(version, initServer), demo.Command(initServer), importcmd.Command(), queue.Command(), preflight.Command(),
 	)
 	return root
 }

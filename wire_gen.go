@@ -25,20 +25,23 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	target, cleanup2, err := start.ProvideTarget(ctx, config, installation, logger)
+	registry, err := start.ProvideRegistry()
+	if err != nil {
+		cleanup()
+		return nil, nil, err
+	}
+	tally, err := start.ProvideTally(registry)
+	if err != nil {
+		cleanup()
+		return nil, nil, err
+	}
+	target, cleanup2, err := start.ProvideTarget(ctx, config, installation, logger, tally)
 	if err != nil {
 		cleanup()
 		return nil, nil, err
 	}
 	store, cleanup3, err := start.ProvideStore(config, installation, logger)
 	if err != nil {
-		cleanup2()
-		cleanup()
-		return nil, nil, err
-	}
-	registry, err := start.ProvideRegistry()
-	if err != nil {
-		cleanup3()
 		cleanup2()
 		cleanup()
 		return nil, nil, err
@@ -50,7 +53,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	factory, err := start.ProvideFactory(installation, logger, metrics)
+	factory, err := start.ProvideFactory(config, installation, logger, metrics)
 	if err != nil {
 		cleanup3()
 		cleanup2()

@@ -56,14 +56,29 @@ type Inbox interface {
 	Receive(ctx context.Context) (Message, error)
 }
 
-// A Backfiller is a Dialect that has a finite, faster way to catch up, such as a snapshot. While a
-// loop is in fan mode, BackfillInto is called in place of ReadInto; when it returns nil, the loop
-// goes on with ReadInto after the last transaction that it sent, without a gap and without a
-// second pass.
+// A Backfiller is a Dialect that has a finite, faster way to catch up, such as a snapshot.
 //
-// The loop does not make use of it yet: it calls ReadInto in every mode.
+// A loop that begins, with nothing stored at its target, is in fan mode until it has caught up, whatever
+// Config.BackfillWindow says; a loop that has become stale is too. Whenever reading begins in fan mode,
+// BackfillInto is called first, and then ReadInto.
+//
+// The rules for the stamps are those of any other transaction: they grow, up to those that ReadInto goes
+// on with, and each is stored as the consistent point once everything up to it has landed. So a stamp of a
+// backfill says how far that has come (the log position at which a snapshot was taken, and the part of it
+// that has been sent), and a restart in the middle goes on from there.
 type Backfiller interface {
 	Dialect
+
+	// BackfillInto sends what ReadInto would be slow at sending, from just after the given consistent
+	// point on, and returns nil when it has: the target is then a state of the source, that of the last
+	// stamp sent. It ends between two transactions. The loop goes on with ReadInto from that stamp (from
+	// the one given, if nothing was sent), without a gap and without a second pass.
+	//
+	// It is called with stamps of its own, after a restart, and with stamps of ReadInto. If there is
+	// nothing to catch up with from there, it returns nil at once.
+	//
+	// An error is treated as one of ReadInto: what was sent is rolled back to the consistent point, and
+	// after a delay BackfillInto is called again from there.
 	BackfillInto(ctx context.Context, from Stamp, out Outbox) error
 }
 
@@ -89,12 +104,23 @@ type Stalenesser interface {
 	Newest() (stamp Stamp, known bool)
 }
 
-// A Lessor makes sure that only one process runs a loop. A dialect implements it if its source needs
+// A Replayer is a Dialect whose dead letters can be replayed.
+type Replayer interface {
+	Dialect
+	// Replay makes the mutation that a letter is about, to be applied long after it was set aside: of a
+	// point, an [OpFill]. It may be called concurrently, beside ReadInto and Process. An error says what
+	// is wrong with the letter.
+	Replay(letter DeadLetter) (Mutation, error)
+}
+
+// A Lessor makes sure that only one process reads a source. A dialect implements it if its source needs
 // that; targets that can keep leases grant one with each [Session].
 //
-// The loop does not make use of it yet.
+// The loop acquires the lease before it takes its target over and before it reads, and holds it while it
+// runs. When it is lost, the run ends at once, and the loop waits to acquire it again: a stand-by is a
+// second process with the same loop.
 type Lessor interface {
-	// Acquire waits until the lease of the named loop is held.
+	// Acquire waits until the lease of the loop is held. The loop is named by its identity (Claim.Loop).
 	Acquire(ctx context.Context, loop string) (Lease, error)
 }
 

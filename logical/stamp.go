@@ -21,7 +21,7 @@ type TimeStamp interface {
 }
 
 // An OffsetStamp is a Stamp that can be shown as a number which grows with the source's history,
-// such as a log sequence number. It is meant for metrics alone, and not shown yet.
+// such as a log sequence number. It is shown in the loop's status and metrics, and used for nothing else.
 type OffsetStamp interface {
 	Stamp
 	Offset() uint64

@@ -107,6 +107,13 @@ type Tx interface {
 	Rollback(ctx context.Context) error
 }
 
+// A Checker is a Tx of a target that checks some constraints only when a transaction ends.
+type Checker interface {
+	Tx
+	// Check checks them now, as Commit would, and returns the same errors.
+	Check(ctx context.Context) error
+}
+
 // A Memo stores the consistent point of the session's loop.
 type Memo interface {
 	// LoadMemo returns what was last stored for the loop, or a MemoState without a point if nothing

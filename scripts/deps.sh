@@ -1,16 +1,26 @@
 #!/usr/bin/env bash
-# Installs the packages that the tests need, where they are missing. Without the right to install it
-# names them and fails. When all are there, it needs no network.
+# Installs the packages that the tests need, where they are missing, and fetches the PostgreSQL servers that
+# Debian does not have. Without the right to install it names the packages and fails. When all is there,
+# it needs no network.
 set -euo pipefail
 
-# gcc and the C library's headers are for the race detector.
-packages=(gcc libc6-dev postgresql pgbouncer)
+# gcc and the C library's headers are for the race detector, prometheus for its promtool; influxdb and
+# victoria-metrics are remotes.
+packages=(gcc libc6-dev postgresql pgbouncer prometheus influxdb victoria-metrics)
+
+case $0 in
+*/*) servers=${0%/*}/postgres.sh ;;
+*) servers=./postgres.sh ;;
+esac
+if ! command -v npm >/dev/null && ! "$BASH" "$servers" --check 2>/dev/null; then
+	packages+=(npm) # fetches them
+fi
 
 missing=()
 for package in "${packages[@]}"; do
 	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
 done
-[ ${#missing[@]} -eq 0 ] && exit 0
+[ ${#missing[@]} -eq 0 ] && exec "$BASH" "$servers"
 
 if ! command -v apt-get >/dev/null; then
 	echo "deps: this machine has no apt-get; install the equivalents of: ${missing[*]}" >&2
@@ -28,3 +38,4 @@ fi
 echo "deps: installing ${missing[*]}"
 "${sudo[@]}" apt-get update -q
 "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "${missing[@]}"
+exec "$BASH" "$servers"

@@ -43,6 +43,39 @@ func TestDepsNamesThePackagesWhereItCannotInstall(t *testing.T) {
 	}
 }
 
+// TestServersThatCannotBeFetchedFailTheRun: nobody believes that a version was tested that was not.
+func TestServersThatCannotBeFetchedFailTheRun(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("there is no bash")
+	}
+	bin := t.TempDir()
+	for name, body := range map[string]string{"npm": "echo no network >&2; exit 1", "node": "exit 1"} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+body+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		name, argument, versions string
+		fails                    bool
+		want                     string
+	}{
+		{"npm fails", "", "", true, "PostgreSQL 14 17 18"},
+		{"nothing was fetched", "--check", "", true, ""},
+		{"they are left out", "", "none", false, "NOT tested against PostgreSQL 14, 17 and 18"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command("bash", "postgres.sh", test.argument)
+			cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "TAILRACE_CACHE=" + t.TempDir(), "TAILRACE_POSTGRES_VERSIONS=" + test.versions}
+			out, err := cmd.CombinedOutput()
+			if (err != nil) != test.fails || !strings.Contains(string(out), test.want) {
+				t.Errorf("%v:\n%s", err, out)
+			}
+		})
+	}
+}
+
 // terminal returns the inner end of a new pseudo-terminal.
 func terminal(t *testing.T) *os.File {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/cmd/flags"
 	importcmd "github.com/tailrace-cdc/tailrace/internal/cmd/import"
 	"github.com/tailrace-cdc/tailrace/internal/cmd/start"
+	"github.com/tailrace-cdc/tailrace/internal/testenv"
 )
 
 // A setting is a flag in the form in which a test gives it: on the command line, or as an environment
@@ -116,6 +118,40 @@ var startFlags = map[string]func(t *testing.T, s setting){
 			t.Errorf("got %d %s, %v", status, text, err)
 		}
 	},
+	"chaosProb": func(t *testing.T, s setting) {
+		p, plain := s.launch(t, "0.1"), launch(t, t.TempDir())
+		for i := range 20 {
+			for _, p := range []*process{p, plain} {
+				p.write(fmt.Sprintf("m v=%d %d", i, i+1))
+			}
+		}
+		for _, p := range []*process{p, plain} {
+			eventually(t, time.Minute, "not all writes arrive", func() bool {
+				return p.metric("replications_queue_current_bytes_queued") == 0
+			})
+		}
+		failures := func(p *process) float64 { return p.metric("logical_commit_failure_total") }
+		if failures(p) == 0 || failures(plain) > 0 {
+			t.Errorf("%v calls fail with chaos, and %v without", failures(p), failures(plain))
+		}
+	},
+	"chaosSeed": func(t *testing.T, s setting) {
+		// Which call is struck first depends on the seed: with some of ten seeds the first write arrives, and
+		// with some it does not.
+		said := map[bool]bool{}
+		for seed := range 10 {
+			p := s.launch(t, fmt.Sprint(seed), "--chaosProb", "0.06", "--retryDelay", "1h")
+			p.write("m v=1 1")
+			eventually(t, 30*time.Second, "the loop does nothing", func() bool {
+				return p.metric("logical_commit_success_total") > 0 || strings.Contains(p.output(), "trying again")
+			})
+			said[strings.Contains(p.output(), "trying again")] = true
+			if len(said) == 2 {
+				return
+			}
+		}
+		t.Errorf("ten seeds do the same: %v", said)
+	},
 	"bytesInFlight": func(t *testing.T, s setting) {
 		small, plain := s.launch(t, "64KiB"), launch(t, t.TempDir())
 		for _, p := range []*process{small, plain} {
@@ -126,6 +162,19 @@ var startFlags = map[string]func(t *testing.T, s setting){
 		eventually(t, 30*time.Second, "little is in flight without the flag", func() bool { return inFlight(plain) > 256<<10 })
 		eventually(t, 30*time.Second, "nothing is in flight", func() bool { return inFlight(small) > 0 })
 		if n := inFlight(small); n > 64<<10 {
+			t.Errorf("%v bytes are in flight", n)
+		}
+	},
+	"totalBytesInFlight": func(t *testing.T, s setting) {
+		small, plain := s.launch(t, "512KiB"), launch(t, t.TempDir())
+		for _, p := range []*process{small, plain} {
+			p.stick()
+			p.write(series(4000))
+		}
+		inFlight := func(p *process) float64 { return p.metric("logical_bytes_in_flight") }
+		eventually(t, 30*time.Second, "little is in flight without the flag", func() bool { return inFlight(plain) > 256<<10 })
+		eventually(t, 30*time.Second, "nothing is in flight", func() bool { return inFlight(small) > 0 })
+		if n := inFlight(small); n > 128<<10 {
 			t.Errorf("%v bytes are in flight", n)
 		}
 	},
@@ -300,6 +349,55 @@ var startFlags = map[string]func(t *testing.T, s setting){
 		dsn := env.Postgres(t)
 		s.launch(t, "My Plant", "--targetConn", dsn).write("m v=1 1")
 		awaitCount(t, openPostgres(t, dsn), `SELECT count(*) FROM "My Plant".m`, 1)
+		p := s.launch(t, "My Plant") // SQLite has no schemas
+		p.write("m v=1 1")
+		awaitCount(t, openTarget(t, p.dir), `SELECT count(*) FROM "My Plant.m"`, 1)
+	},
+	"pooledTarget": func(t *testing.T, s setting) {
+		dsn := env.Postgres(t)
+		server := openPostgres(t, dsn)
+		var port int
+		if err := server.QueryRow("SHOW port").Scan(&port); err != nil {
+			t.Fatal(err)
+		}
+		pooled := regexp.MustCompile(`:[0-9]+/`).ReplaceAllString(dsn, fmt.Sprintf(":%d/", testenv.StartPgBouncer(t, port)))
+		// Nothing that outlives a transaction may be left at the server: it would be another client's.
+		execute(t, server, `CREATE TABLE left_behind (statements int)`,
+			`CREATE TABLE m ("time" timestamptz, nanos smallint, series uuid, v float8, PRIMARY KEY ("time", series, nanos))`,
+			`CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+INSERT INTO left_behind SELECT count(*) FROM pg_prepared_statements; RETURN NEW; END $$`,
+			`CREATE TRIGGER look BEFORE INSERT ON m FOR EACH ROW EXECUTE FUNCTION look()`)
+		p := s.launch(t, "true", "--targetConn", pooled)
+		for i := range 20 {
+			p.write(fmt.Sprintf("m v=1 %d", i))
+		}
+		awaitCount(t, server, "SELECT count(*) FROM m", 20)
+		if n := p.metric("logical_commit_failure_total"); n > 0 {
+			t.Errorf("%v failures", n)
+		}
+		awaitCount(t, server, "SELECT max(statements) FROM left_behind", 0)
+		plain := launch(t, t.TempDir(), "--targetConn", dsn)
+		for i := range 5 {
+			plain.write(fmt.Sprintf("m v=1 %d", 100+i))
+			awaitCount(t, server, "SELECT count(*) FROM m", 21+i)
+		}
+		if count(t, server, "SELECT max(statements) FROM left_behind") == 0 {
+			t.Error("statements are not kept prepared without the flag")
+		}
+	},
+	"ignoreMissingColumns": func(t *testing.T, s setting) {
+		dsn := env.Postgres(t)
+		db := openPostgres(t, dsn)
+		execute(t, db, `CREATE TABLE m ("time" timestamptz, nanos smallint, series uuid, v float8, PRIMARY KEY ("time", series, nanos))`)
+		p := s.launch(t, "true", "--targetConn", dsn)
+		p.write("m v=1,other=2i,third=3i 1")
+		awaitCount(t, db, "SELECT count(*) FROM m WHERE v = 1", 1)
+		if n := p.metric("target_ignored_values_total"); n != 2 {
+			t.Errorf("%v values are counted as left out, want 2", n)
+		}
+		if !strings.Contains(p.output(), "column=other") {
+			t.Errorf("the log does not name the column:\n%s", p.output())
+		}
 	},
 	"stagingSchema": func(t *testing.T, s setting) {
 		dsn := env.Postgres(t)

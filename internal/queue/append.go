@@ -45,8 +45,7 @@ func (q *Queue) Reserve(g *Group) (Reservation, error) {
 				return Reservation{bytes: n}, nil
 			}
 		case policy == DropNewest:
-			q.dropNewest(g)
-			return Reservation{}, &DroppedError{FullError: full, Points: g.Points()}
+			return Reservation{}, &LeftOutError{full}
 		default:
 			q.counts.refused.Add(1)
 			return Reservation{}, full

@@ -12,9 +12,20 @@ import (
 // setAside keeps a copy of damaged bytes for a person to look at. That it cannot
 // is a warning and no more: the bytes that are good have to be sent.
 func (q *Queue) setAside(seg *segment, from, to int64) {
-	q.warn(errors.WithStack(&CorruptionError{Dir: q.dir, Segment: seg.name, Offset: from, Length: to - from, Reason: "no valid block"}))
+	there := to
+	if size, err := sizeOf(q.fs, q.path(seg.name)); err == nil {
+		there = min(max(size, from), to)
+	}
+	reason := "no valid block"
+	if there < to {
+		reason = fmt.Sprintf("no valid block, and %d bytes behind that are missing: the file ends there", to-there)
+	}
+	q.warn(errors.WithStack(&CorruptionError{Dir: q.dir, Segment: seg.name, Offset: from, Length: there - from, Reason: reason}))
+	if there == from {
+		return
+	}
 	limit := max(q.Limits().MaxBytes/4, maxSegment/2)
-	err := copyAside(q.fs, q.dir, seg.name, from, to, limit)
+	err := copyAside(q.fs, q.dir, seg.name, from, there, limit)
 	if err != nil {
 		q.warn(errors.Wrapf(err, "queue %s: keep damaged bytes aside", q.name))
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -188,113 +187,6 @@ func noiseOf(n int) []byte {
 	rng := rand.NewChaCha8([32]byte{1})
 	_, _ = rng.Read(p)
 	return p
-}
-
-// BenchmarkRead reads a queue of blocks that are stored as they are, and compares
-// with read(2) of the same files.
-func BenchmarkRead(b *testing.B) {
-	for _, size := range []int{1 << 10, 64 << 10, 1 << 20} {
-		benchRead(b, "warm", size, func(string) {})
-	}
-	benchRead(b, "cold", 64<<10, func(dir string) { dropCache(b, dir) })
-}
-
-func benchRead(b *testing.B, cache string, size int, prepare func(dir string)) {
-	b.Run(fmt.Sprintf("%s/block=%d", cache, size), func(b *testing.B) {
-		const total = 128 << 20
-		dir := filepath.Join(benchDir(b), "q")
-		q := fill(b, dir, total, size)
-		require.NoError(b, q.Close()) // so that all is on the device
-		q, err := Open(Config{Dir: dir, Limits: Limits{MaxBytes: 16 << 30}})
-		require.NoError(b, err)
-		var plain, summed, spent time.Duration
-		blocks, read, sink := 0, 0, uint32(0)
-		timed := func(d *time.Duration, run func()) {
-			prepare(dir)
-			begin := time.Now()
-			run()
-			*d += time.Since(begin)
-		}
-		b.ReportAllocs()
-		for b.Loop() {
-			timed(&plain, func() { read += readFiles(b, dir, func([]byte) {}) })
-			timed(&summed, func() {
-				readFiles(b, dir, func(p []byte) { sink += crc32.Checksum(p, castagnoli) })
-			})
-			timed(&spent, func() { blocks += readThrough(b, q) })
-		}
-		_ = sink // so that the sums are not left out
-		b.ReportMetric(float64(read)/1e6/plain.Seconds(), "read(2)-MB/s")
-		b.ReportMetric(float64(read)/1e6/spent.Seconds(), "MB/s")
-		b.ReportMetric(plain.Seconds()/spent.Seconds(), "of-read(2)")
-		b.ReportMetric(summed.Seconds()/spent.Seconds(), "of-read(2)+crc")
-		b.ReportMetric(float64(blocks)/spent.Seconds(), "blocks/s")
-		require.NoError(b, q.Close())
-	})
-}
-
-func fill(b *testing.B, dir string, total, size int) *Queue {
-	b.Helper()
-	q, err := Open(Config{Dir: dir, Limits: Limits{MaxBytes: 16 << 30}, Sync: SyncNever})
-	require.NoError(b, err)
-	noise := noiseOf(size)
-	per := max(1, (1<<20)/size)
-	g := Group{Compression: NoCompression}
-	for range total / size / per {
-		g.Reset()
-		for range per {
-			require.NoError(b, g.Add(KindOpaque, 1, noise))
-		}
-		res, err := q.Reserve(&g)
-		require.NoError(b, err)
-		_, _, err = q.Append(context.Background(), res, &g)
-		require.NoError(b, err)
-	}
-	return q
-}
-
-func readThrough(b *testing.B, q *Queue) int {
-	r, err := q.NewReader(0)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer r.Close()
-	newest := q.Stats().LastSeq
-	for n := 1; ; n++ {
-		block, err := r.Next(context.Background())
-		if err != nil {
-			b.Fatal(err)
-		}
-		if block.Sequence == newest {
-			return n
-		}
-	}
-}
-
-// readFiles reads all segments, and returns how many bytes that were.
-func readFiles(b *testing.B, dir string, look func([]byte)) int {
-	names, err := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix))
-	if err != nil {
-		b.Fatal(err)
-	}
-	buf := make([]byte, readChunk)
-	total := 0
-	for _, name := range names {
-		f, err := os.Open(name)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for {
-			n, err := f.Read(buf)
-			look(buf[:n])
-			total += n
-			if err != nil {
-				break
-			}
-		}
-		_ = f.Close()
-	}
-	return total
 }
 
 // BenchmarkOpen opens a queue of 10 GB whose last process died.

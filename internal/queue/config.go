@@ -35,7 +35,8 @@ const (
 	Refuse Policy = iota
 	// DropOldest drops the oldest unsent groups to make room, and declares them lost.
 	DropOldest
-	// DropNewest drops the group itself, declares it lost, and returns a [DroppedError].
+	// DropNewest returns a [LeftOutError]: the group is left out of this queue, which
+	// is a loss if another one keeps it, see [Log.Decline].
 	DropNewest
 )
 
@@ -147,8 +148,8 @@ func (c Config) withDefaults() Config {
 // one at a time, without any lock held, by whichever goroutine noticed; they
 // must not block, and must not close the queue.
 type Events struct {
-	// Lost is called for each new loss, after its record is durable (DropNewest:
-	// at once, the record follows within Config.CursorEvery).
+	// Lost is called for each new loss, after its record is durable (Decline: at
+	// once, the record follows within Config.CursorEvery).
 	Lost func(Loss)
 	// Warned is called for what is not a loss but needs an eye: a cursor that
 	// could not be read, a sync that failed, a file that does not belong here.

@@ -7,7 +7,7 @@
 //	...
 //	var g queue.Group                                 // compresses once, for any number of queues
 //	err = g.Add(queue.KindLineProtocol, points, lines) // at most MaxPayload each
-//	res, err := q.Reserve(&g)                         // *FullError, *DroppedError, or space set aside
+//	res, err := q.Reserve(&g)                         // *FullError, *LeftOutError, or space set aside
 //	first, last, err := q.Append(ctx, res, &g)        // durable when it returns
 //
 //	r, err := q.NewReader(0)                          // after the cursor
@@ -17,7 +17,9 @@
 // One write of a client is one [Group] of blocks. It is appended as a whole and
 // delivered as a whole: a reader never sees the beginning of a group whose end
 // was not written. With several queues, reserve in all of them, then append to
-// each; a [Reservation] ends with exactly one Append or Release.
+// each; a [Reservation] ends with exactly one Append or Release. A write that no queue
+// has kept is refused, and no loss: its writer still has it. Where some kept it, those
+// with the policy [DropNewest] that had no room declare it lost.
 //
 // A block's stamp is ([Queue.ID], [Block.Sequence]); a group's is that of its
 // last block. Sequences only grow and are never used again. They are not without
@@ -47,7 +49,9 @@
 //     have forgotten the pages and would report success: its blocks are written
 //     to a new segment, synced there, and only then acknowledged.
 //   - Memory is bounded: by the groups that are being appended, and for a reader
-//     by two blocks and a read buffer. A queue that is idle holds no open file if
+//     by two blocks and a read buffer. A reader with a backlog may read ahead in
+//     3 MiB more, and at most four readers of a store at a time do, each with a
+//     goroutine; one that has caught up does not. A queue that is idle holds no open file if
 //     it belongs to a store (opened alone it holds its lock), and no disk space
 //     if all was sent.
 //

@@ -19,8 +19,8 @@ func (q *Queue) makeRoom(n int64) (bool, error) {
 	q.mu.Unlock()
 	// Where the store is full, and not this queue, its oldest groups make room.
 	need = max(need, min(n, limits.MaxBytes))
-	loss, err := q.dropWhile(LostOldest, func(d *Loss, _ *blockHead) bool {
-		return d.Bytes < need+limits.MaxBytes/64
+	loss, err := q.dropWhile(LostOldest, func(dropped int64, _ *blockHead) bool {
+		return dropped < need+limits.MaxBytes/64
 	})
 	return loss.Blocks > 0, err
 }
@@ -43,7 +43,7 @@ func (q *Queue) dropOld() error {
 	if fresh {
 		return nil
 	}
-	_, err := q.dropWhile(LostAge, func(_ *Loss, h *blockHead) bool { return h.Time < cutoff })
+	_, err := q.dropWhile(LostAge, func(_ int64, h *blockHead) bool { return h.Time < cutoff })
 	return err
 }
 
@@ -58,45 +58,49 @@ func (q *Queue) Purge() (Loss, error) {
 	if closing {
 		return Loss{}, ErrClosed
 	}
-	return q.dropWhile(LostPurge, func(_ *Loss, h *blockHead) bool { return h.Sequence <= before })
+	return q.dropWhile(LostPurge, func(_ int64, h *blockHead) bool { return h.Sequence <= before })
 }
 
 // dropWhile drops whole groups from the head on, as long as more says so of a
-// group's first block, given what was dropped before. The record of it is durable
-// before anything is given up. Called with head.mu held.
+// group's first block, given how many bytes were dropped before. The record of it is
+// durable before anything is given up. Called with head.mu held.
 //
 // Blocks that a reader has delivered, but that were not acknowledged yet, count
 // as lost too: nobody can know here whether they arrived.
-func (q *Queue) dropWhile(reason Reason, more func(dropped *Loss, h *blockHead) bool) (Loss, error) {
+func (q *Queue) dropWhile(reason Reason, more func(dropped int64, h *blockHead) bool) (Loss, error) {
 	q.mu.Lock()
-	at := q.head.at
+	at, newest := q.head.at, q.newest
 	q.mu.Unlock()
 	if at.seq == 0 {
 		return Loss{}, nil
 	}
-	loss := Loss{Reason: reason, First: q.settled() + 1, Exact: true}
-	whole := loss // up to the end of a group
+	d := dropping{reason: reason, expect: q.settled() + 1}
+	q.books.mu.Lock()
+	d.open = q.books.ledger.uncovered(d.expect, newest)
+	q.books.mu.Unlock()
 	for at.seg != nil {
-		stopped, err := q.dropIn(at, &loss, &whole, more)
+		stopped, err := q.dropIn(at, &d, more)
 		if err != nil {
 			return Loss{}, err
 		}
 		if stopped {
 			break
 		}
+		// A group lies in one segment, so this one has no more to come.
+		d.groupEnds()
 		q.mu.Lock()
 		next := q.afterLocked(at.seg)
 		q.mu.Unlock()
 		at = place{seg: next, off: dataStart}
 	}
-	if whole.Last == 0 {
+	if d.upTo == 0 {
 		return Loss{}, nil
 	}
-	whole.Time = q.cfg.Now().UnixNano()
-	if err := q.declareTo(whole.Last, whole); err != nil {
+	runs := d.result(q.cfg.Now().UnixNano())
+	if err := q.declareTo(d.upTo, runs...); err != nil {
 		return Loss{}, err
 	}
-	q.floor.Store(uint64(whole.Last))
+	q.floor.Store(uint64(d.upTo))
 	if err := q.advance(); err != nil {
 		return Loss{}, err
 	}
@@ -106,16 +110,25 @@ func (q *Queue) dropWhile(reason Reason, more func(dropped *Loss, h *blockHead) 
 	}
 	q.mu.Unlock()
 	q.removePassed()
-	return whole, nil
+	return total(runs), nil
 }
 
 // dropIn looks at the blocks of one segment. It reports whether more said stop.
-func (q *Queue) dropIn(at place, loss, whole *Loss, more func(*Loss, *blockHead) bool) (bool, error) {
+func (q *Queue) dropIn(at place, d *dropping, more func(int64, *blockHead) bool) (bool, error) {
+	prev, _, err := q.lastBefore(at.seg)
+	if err != nil {
+		return false, err
+	}
+	d.missing(min(prev, at.seg.first-1), 0)
+	d.expect = max(d.expect, at.seg.first)
+	upTo, _, known, err := q.lastOf(at.seg)
+	if err != nil {
+		return false, err
+	}
 	end, _ := q.readable(at.seg)
 	f, err := q.fs.Open(q.path(at.seg.name))
 	if isNotExist(err) {
-		loss.Exact = false
-		return false, nil
+		return false, nil // the next segment tells what is missing
 	}
 	if err != nil {
 		return false, errors.WithStack(err)
@@ -126,42 +139,34 @@ func (q *Queue) dropIn(at place, loss, whole *Loss, more func(*Loss, *blockHead)
 	defer func() { s.file = nil }()
 	for {
 		b, err := s.next()
-		if !b.bad.empty() {
-			loss.Exact = false
-			loss.Bytes += b.bad.to - b.bad.from
-		}
-		if isEOF(err) {
+		if isEOF(err) || err == nil && known && b.Sequence > upTo {
 			return false, nil
 		}
 		if err != nil {
 			return false, errors.WithStack(err)
 		}
-		if b.Index == 0 || whole.Last == 0 && loss.Last == 0 {
+		if b.Index == 0 || !d.any {
 			// A group that lacks its end through damage ends here as well.
-			if loss.Last != 0 {
-				*whole = *loss
-			}
-			if !more(loss, &b.blockHead) {
+			d.groupEnds()
+			if !more(d.bytes, &b.blockHead) {
 				return true, nil
 			}
 		}
-		if loss.Blocks == 0 {
-			loss.Oldest = b.Time
-		}
-		loss.Last = b.Sequence
-		loss.Blocks++
-		loss.Points += int64(b.Points)
-		loss.Bytes += b.size()
-		loss.Newest = b.Time
+		d.missing(b.Sequence-1, b.bad.to-b.bad.from)
+		d.block(&b)
 		if b.last() {
-			*whole = *loss
+			d.groupEnds()
 		}
 	}
 }
 
-// dropNewest counts a group that was not taken. The record becomes durable
-// within Config.CursorEvery, together with those of others.
-func (q *Queue) dropNewest(g *Group) {
+// Decline counts a group that was not taken. See [Log]. The record of a loss becomes
+// durable within Config.CursorEvery, together with those of others.
+func (q *Queue) Decline(g *Group, keptElsewhere bool) {
+	if !keptElsewhere {
+		q.counts.refused.Add(1)
+		return
+	}
 	now := q.cfg.Now().UnixNano()
 	loss := Loss{
 		Reason: LostNewest, Blocks: uint64(g.Blocks()), Points: g.Points(), Bytes: g.Size(),
@@ -175,7 +180,7 @@ func (q *Queue) dropNewest(g *Group) {
 	q.keeper.acked()
 }
 
-// saveDirtyBooks writes what dropNewest has counted.
+// saveDirtyBooks writes what Decline has counted.
 func (q *Queue) saveDirtyBooks() error {
 	q.books.mu.Lock()
 	defer q.books.mu.Unlock()

@@ -58,18 +58,11 @@ func (e *FullError) Hint() string {
 	return "see why the remote does not take the data; raise the limit, or choose the policy dropOldest"
 }
 
-// DroppedError says that a group was dropped because it did not fit, as the
-// policy DropNewest demands. It is counted and declared lost.
-type DroppedError struct {
-	*FullError
-	Points int64
-}
+// LeftOutError says that a group does not fit, and that the policy DropNewest wants
+// it to be left out of this queue where others keep it. See [Log.Decline].
+type LeftOutError struct{ *FullError }
 
-func (e *DroppedError) Error() string {
-	return fmt.Sprintf("%s; %d points were dropped", e.FullError.Error(), e.Points)
-}
-
-func (e *DroppedError) Unwrap() error { return e.FullError }
+func (e *LeftOutError) Unwrap() error { return e.FullError }
 
 // CorruptionError says that bytes on disk are not what was written.
 type CorruptionError struct {

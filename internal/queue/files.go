@@ -45,6 +45,16 @@ func readAll(fsys disk.FS, name string, limit int64) ([]byte, error) {
 	return b[:n], nil
 }
 
+// sizeOf returns the size of a file.
+func sizeOf(fsys disk.FS, name string) (int64, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	return f.Size()
+}
+
 // replaceFile puts a file in the place of another in one step, durably: whatever
 // happens, the old content is there or the new one.
 func replaceFile(fsys disk.FS, dir, name string, content []byte) error {

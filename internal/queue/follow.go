@@ -27,12 +27,18 @@ func (r *reader) move() (bool, error) {
 		}
 		return r.enter(seg, off)
 	}
-	end, sealed := r.seg.end, r.seg.sealed
+	end, sealed, known := r.seg.end, r.seg.sealed, r.seg.lastKnown
 	next := q.afterLocked(r.seg)
 	q.mu.Unlock()
 	if end > r.scan.limit {
 		r.scan.limit = end
 		return true, nil
+	}
+	if sealed && known {
+		// It may have been cut exactly behind a block.
+		if err := r.account(&scanned{}, true); err != nil {
+			return false, err
+		}
 	}
 	if !sealed || next == nil {
 		return false, nil
@@ -156,6 +162,10 @@ func (r *reader) bounds() (int64, error) {
 	}
 	r.q.mu.Lock()
 	defer r.q.mu.Unlock()
+	r.scan.rings = nil
+	if r.seg.sealed {
+		r.scan.rings = r.q.rings
+	}
 	r.upTo = math.MaxUint64
 	if r.seg.sealed && known {
 		r.upTo = last
@@ -164,7 +174,7 @@ func (r *reader) bounds() (int64, error) {
 }
 
 // account declares what is missing before a block, or at the end of a segment.
-func (r *reader) account(b scanned, eof bool) error {
+func (r *reader) account(b *scanned, eof bool) error {
 	upTo := b.Sequence - 1
 	if eof {
 		_, last, known, err := r.q.lastOf(r.seg)
@@ -206,7 +216,7 @@ func (r *reader) missing(upTo Sequence, bad badRange) error {
 
 // undecodable handles a block whose sums are right and whose content is not: it
 // was damaged before it was written.
-func (r *reader) undecodable(b scanned, cause error) error {
+func (r *reader) undecodable(b *scanned, cause error) error {
 	r.q.warn(errors.WithStack(&CorruptionError{
 		Dir: r.q.dir, Segment: r.seg.name, Offset: b.off, Length: b.size(), Reason: "cannot be decompressed: " + cause.Error(),
 	}))
@@ -226,7 +236,7 @@ func (q *Queue) readToEnd() error {
 	r := nr.(*reader)
 	failures := 0
 	for {
-		_, err := r.find(context.Background(), false)
+		err := r.find(context.Background(), r.block, false)
 		switch {
 		case errors.Is(err, errNothingYet):
 			return nil

@@ -51,12 +51,20 @@ func FuzzScanner(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, chunk uint16) {
 		head := segmentHead{ID: fuzzID, First: 1}
 		s := scanner{window: window{file: bytes.NewReader(b), chunk: int(chunk)}, seed: head.seed(), off: dataStart, limit: int64(max(len(b), dataStart))}
+		ahead := s // the same through a ring
+		ahead.chunk, ahead.alone, ahead.rings, ahead.passed = max(int(chunk), 1), true, &rings{}, 1<<40
+		ahead.rings.left.Store(1)
+		defer ahead.free()
 		var dec decoder
 		defer dec.close()
 		at := int64(dataStart)
 		last := Sequence(0)
 		for {
 			x, err := s.next()
+			same, sameErr := ahead.next()
+			require.Equal(t, err, sameErr)
+			require.Equal(t, x, same)
+			ahead.last = x.Sequence
 			if !x.bad.empty() {
 				require.Equal(t, at, x.bad.from, "damage begins where the good ends")
 				require.LessOrEqual(t, x.bad.to, s.limit)

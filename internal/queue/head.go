@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/pkg/errors"
@@ -63,22 +64,70 @@ func (q *Queue) advance() error {
 // be sent. Called with head.mu held.
 func (q *Queue) seek(from place) error {
 	target := q.settled()
-	for done := false; !done; {
-		found, ok, err := q.walk(from, target)
+	for {
+		end, _ := q.readable(from.seg)
+		found, bad, err := q.walk(from, end, target)
 		if err != nil {
 			return err
 		}
 		q.mu.Lock()
-		if ok {
+		next := q.afterLocked(from.seg)
+		switch {
+		case found.seg != nil:
 			q.setHeadLocked(found)
-			done = true
-		} else if next := q.afterLocked(from.seg); next != nil {
+		case next != nil:
 			from = place{seg: next, off: dataStart}
-		} else {
+			q.mu.Unlock()
+			continue
+		case from.seg.end > end: // something came meanwhile
+			q.mu.Unlock()
+			continue
+		case q.newest > target && from.seg.sealed:
+			q.mu.Unlock()
+			return q.loseEnd(from.seg, bad, target)
+		default:
 			q.setEndLocked()
-			done = true
 		}
 		q.mu.Unlock()
+		return nil
+	}
+}
+
+// loseEnd declares lost what is behind target, where nothing good is left, and moves
+// the head behind it. Called with head.mu held.
+func (q *Queue) loseEnd(newest *segment, bad badRange, target Sequence) error {
+	d := dropping{reason: LostCorrupt, expect: target + 1}
+	q.mu.Lock()
+	segs, last := slices.Clone(q.segs), q.newest
+	q.mu.Unlock()
+	q.books.mu.Lock()
+	d.open = q.books.ledger.uncovered(d.expect, last)
+	q.books.mu.Unlock()
+	for _, seg := range segs {
+		prev, _, err := q.lastBefore(seg)
+		if err != nil {
+			return err
+		}
+		d.missing(min(prev, seg.first-1), 0)
+		d.expect = max(d.expect, seg.first)
+	}
+	_, sure, known, err := q.lastOf(newest)
+	if err != nil {
+		return err
+	}
+	if known {
+		d.missing(sure, bad.to-bad.from)
+	}
+	if len(d.runs) > 0 && !bad.empty() {
+		q.setAside(newest, bad.from, bad.to)
+	}
+	if err := q.declare(d.all(q.cfg.Now().UnixNano())...); err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.newest == last { // else there is something good again
+		q.setEndLocked()
 	}
 	return nil
 }
@@ -120,15 +169,15 @@ func (q *Queue) nearest(target Sequence) (from place, done bool) {
 	return at, false
 }
 
-// walk looks for the first block after target in the segment of from.
-func (q *Queue) walk(from place, target Sequence) (place, bool, error) {
-	end, _ := q.readable(from.seg)
+// walk looks for the first block after target in the segment of from, up to end. It
+// returns no segment if there is none, and then what is damaged there.
+func (q *Queue) walk(from place, end int64, target Sequence) (place, badRange, error) {
 	f, err := q.fs.Open(q.path(from.seg.name))
 	if isNotExist(err) {
-		return place{}, false, nil // removed by hand; the reader will declare it
+		return place{}, badRange{}, nil // removed by hand
 	}
 	if err != nil {
-		return place{}, false, errors.WithStack(err)
+		return place{}, badRange{}, errors.WithStack(err)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
 	s := &q.head.scan
@@ -136,12 +185,12 @@ func (q *Queue) walk(from place, target Sequence) (place, bool, error) {
 	b, err := s.next()
 	s.file = nil
 	if isEOF(err) {
-		return place{}, false, nil
+		return place{}, b.bad, nil
 	}
 	if err != nil {
-		return place{}, false, errors.WithStack(err)
+		return place{}, badRange{}, errors.WithStack(err)
 	}
-	return place{seg: from.seg, off: b.off, seq: b.Sequence, time: b.Time}, true, nil
+	return place{seg: from.seg, off: b.off, seq: b.Sequence, time: b.Time}, badRange{}, nil
 }
 
 // saveCursor makes the cursor durable. Called with head.mu held. With clean it

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -169,7 +170,14 @@ func (in *inspection) files(entries []disk.Entry) error {
 	}
 	if n := len(q.segs); n > 0 {
 		newest := q.segs[n-1]
-		rep.Closed = c.Clean && c.MarkFirst == newest.first && c.MarkGen == newest.gen && c.MarkOff == newest.size
+		marked := c.MarkFirst == newest.first && c.MarkGen == newest.gen
+		rep.Closed = c.Clean && marked && c.MarkOff == newest.size
+		if marked && c.MarkOff >= newest.size {
+			newest.ends(c.MarkSeq)
+		}
+		if marked && c.MarkOff > newest.size {
+			in.problem(newest.name, newest.size, c.MarkOff-newest.size, shortFile, "check the device; repair declares what is missing")
+		}
 	} else {
 		rep.Closed = c.Clean
 	}
@@ -238,7 +246,8 @@ func (in *inspection) missing(upTo Sequence, file string, off int64) {
 	for _, part := range in.q.books.ledger.uncovered(in.expect, upTo) {
 		n := uint64(part[1] - part[0] + 1)
 		in.rep.Missing += n
-		in.problem(file, off, 0, "blocks are missing before this place", "they are declared lost when the queue is read")
+		in.problem(file, off, 0, fmt.Sprintf("sequences %d to %d are missing before this place, %d blocks", part[0], part[1], n),
+			"they are declared lost when the queue is read")
 	}
 	in.expect = upTo + 1
 }

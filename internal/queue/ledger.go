@@ -202,8 +202,8 @@ func (q *Queue) declareLocked(floor Sequence, losses []Loss) ([]Loss, error) {
 	return fresh, nil
 }
 
-// split leaves out what is declared already. If a part is, the points that are
-// left are no longer known.
+// split leaves out what is declared already. If a part is, nobody knows how many of
+// the points and bytes are of the rest.
 func (l *ledger) split(x Loss) []Loss {
 	if x.First == 0 {
 		return []Loss{x}
@@ -213,12 +213,10 @@ func (l *ledger) split(x Loss) []Loss {
 		return []Loss{x}
 	}
 	var out []Loss
-	for i, p := range parts {
-		y := Loss{Reason: x.Reason, First: p[0], Last: p[1], Blocks: uint64(p[1] - p[0] + 1), Time: x.Time, Oldest: x.Oldest, Newest: x.Newest}
-		if i == 0 {
-			y.Points, y.Bytes = x.Points, x.Bytes
-		}
-		out = append(out, y)
+	for _, p := range parts {
+		out = append(out, Loss{
+			Reason: x.Reason, First: p[0], Last: p[1], Blocks: uint64(p[1] - p[0] + 1), Time: x.Time, Oldest: x.Oldest, Newest: x.Newest,
+		})
 	}
 	return out
 }

@@ -160,22 +160,30 @@ func TestReaderPassesWhatWasDropped(t *testing.T) {
 	require.Zero(t, c.Stats().Lost[LostCorrupt])
 }
 
-func TestDropNewestIsAnErrorAndCounted(t *testing.T) {
+// TestNothingSilentWithDropNewest writes to a full queue: what nobody kept is refused, what others kept is lost.
+func TestNothingSilentWithDropNewest(t *testing.T) {
 	t.Parallel()
 	c := newClocked(t, Limits{MaxBytes: 100_000, Policy: DropNewest})
 	kept := 0
-	var dropped *DroppedError
+	g := Group{Compression: NoCompression}
+	require.NoError(t, g.Add(KindOpaque, 3, noiseOf(9_900)))
+	var out *LeftOutError
 	for range 20 {
 		if _, err := c.tryPut(9_900); err == nil {
 			kept++
 		} else {
-			require.ErrorAs(t, err, &dropped)
-			var full *FullError
-			require.ErrorAs(t, err, &full, "whoever handles a full queue handles this too")
+			require.ErrorAs(t, err, &out)
+			c.Decline(&g, true)
 		}
 	}
-	require.Equal(t, int64(3), dropped.Points)
+	require.Less(t, kept, 20)
 	require.Equal(t, int64(3*(20-kept)), c.Stats().Lost[LostNewest].Points)
+	require.Len(t, c.lost, 20-kept)
+	_, err := c.tryPut(9_900)
+	require.ErrorAs(t, err, &out)
+	c.Decline(&g, false)
+	require.Equal(t, uint64(1), c.Stats().Refused)
+	require.Equal(t, int64(3*(20-kept)), c.Stats().Lost[LostNewest].Points, "a refused write is not lost")
 	c.tend()
 	require.NoError(t, c.Close())
 	c.open(t)

@@ -8,10 +8,14 @@ type Log interface {
 	// ID names the log for ever.
 	ID() ID
 	// Reserve sets space for the group aside, so that appending it cannot fail
-	// for want of it. If it does not fit, the policy decides: a *FullError
-	// (nothing happened), a *DroppedError (the group is declared lost), or older
-	// groups make room.
+	// for want of it. If it does not fit, the policy decides: a *FullError, a
+	// *LeftOutError, or older groups make room. After either error nothing has
+	// happened yet; a LeftOutError is followed by one Decline.
 	Reserve(g *Group) (Reservation, error)
+	// Decline ends what Reserve has begun with a *LeftOutError. If another log has
+	// kept the group, and its writer was told so, it is declared lost here; else the
+	// writer still has it, and it only counts as refused.
+	Decline(g *Group, keptElsewhere bool)
 	// Release gives a reservation back that was not appended.
 	Release(r Reservation)
 	// Append appends the group as a whole and returns its first and last

@@ -40,6 +40,7 @@ func Open(cfg Config) (*Queue, error) {
 		return nil, err
 	}
 	q.active = cfg.Now()
+	q.rings = q.lookAhead()
 	q.keeper.start(q)
 	return q, nil
 }
@@ -104,6 +105,9 @@ func (q *Queue) missSegments(c cursor) error {
 		return nil
 	}
 	first, last := q.settled()+1, c.Next-1
+	if c.MarkSeq >= first {
+		last = min(last, c.MarkSeq) // what is behind was skipped
+	}
 	q.log.Error("all segments of the queue are gone, and there was unsent data in them", "queue", q.name)
 	return q.declareTo(last, Loss{
 		Reason: LostCorrupt, First: first, Last: last, Blocks: uint64(last - first + 1), Time: q.cfg.Now().UnixNano(),
@@ -190,7 +194,7 @@ func (q *Queue) loadHead(c cursor) error {
 	if c.HeadOff >= dataStart && c.HeadFirst == at.seg.first && c.HeadGen == at.seg.gen && c.Acked == q.settled() {
 		hint := at
 		hint.off = c.HeadOff
-		if p, ok, err := q.walk(hint, q.settled()); err == nil && ok && p.off == c.HeadOff && p.seq == c.Acked+1 {
+		if p, _, err := q.walk(hint, hint.seg.end, q.settled()); err == nil && p.seg != nil && p.off == c.HeadOff && p.seq == c.Acked+1 {
 			q.setHeadLocked(p)
 			return nil
 		}

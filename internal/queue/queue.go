@@ -54,6 +54,8 @@ type Queue struct {
 	// weight is what counts against a store's limit: unsent and reserved bytes.
 	weight atomic.Int64
 
+	rings *rings // for readers with a backlog
+
 	ended atomic.Bool // for readers: closing, without a lock
 
 	counts counts

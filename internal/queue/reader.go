@@ -31,9 +31,11 @@ type reader struct {
 
 	upTo     Sequence // the last valid sequence of the segment, if it is known
 	last     Sequence // everything up to here was delivered, lost, or never there
-	peek     scanned  // the block after the one delivered, if peeked
+	block    *scanned // the one that is being delivered
+	peek     *scanned // the block after it, if peeked
 	peeked   bool
 	failures int
+	stuck    Sequence // the last one before the place that fails
 	closed   bool
 }
 
@@ -41,7 +43,8 @@ type reader struct {
 // or dropped is not delivered again, so zero means the oldest unsent block.
 func (q *Queue) NewReader(after Sequence) (Reader, error) {
 	r := &reader{q: q, last: max(after, q.settled()), poked: make(chan struct{}, 1), idle: time.NewTimer(q.cfg.IdleAfter)}
-	r.scan.chunk = q.cfg.chunk
+	r.block, r.peek = new(scanned), new(scanned)
+	r.scan.chunk, r.scan.alone = q.cfg.chunk, q.cfg.manual
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closing {
@@ -74,15 +77,15 @@ func (r *reader) next(ctx context.Context, dst []byte, own bool) (Block, error) 
 	if r.closed {
 		return Block{}, ErrClosed
 	}
-	b, err := r.take(ctx)
-	if err != nil {
+	if err := r.take(ctx); err != nil {
 		return Block{}, err
 	}
+	b := r.block
 	// What comes next decides whether this block ends its group. Most often it is in
 	// the read buffer already, so that the payload may stay there too.
 	ends, looked := b.last(), b.last()
 	if !looked {
-		ends, looked = r.peekInPlace(&b.blockHead)
+		ends, looked = r.peekInPlace()
 	}
 	stays := own && looked
 	payload, err := r.dec.decode(&b.blockHead, b.stored, dst, stays)
@@ -90,6 +93,7 @@ func (r *reader) next(ctx context.Context, dst []byte, own bool) (Block, error) 
 		// Its sums are right, so it was like this when it was written. It is declared
 		// lost, and delivered empty, for the sake of its group's end.
 		if err := r.undecodable(b, err); err != nil {
+			r.stepBack(r.seg)
 			return Block{}, err
 		}
 		b.Points, payload = 0, nil
@@ -98,7 +102,7 @@ func (r *reader) next(ctx context.Context, dst []byte, own bool) (Block, error) 
 		r.out = payload[:0]
 	}
 	if !looked {
-		if ends, err = r.endsGroup(&b.blockHead, b.off); err != nil {
+		if ends, err = r.endsGroup(); err != nil {
 			return Block{}, err
 		}
 	}
@@ -110,77 +114,82 @@ func (r *reader) next(ctx context.Context, dst []byte, own bool) (Block, error) 
 
 // peekInPlace is endsGroup without moving the read buffer. It reports whether it
 // could tell.
-func (r *reader) peekInPlace(h *blockHead) (ends, looked bool) {
-	if Sequence(r.q.floor.Load()) >= h.Sequence {
+func (r *reader) peekInPlace() (ends, looked bool) {
+	b, next := r.block, r.peek
+	if Sequence(r.q.floor.Load()) >= b.Sequence {
 		return false, false
 	}
 	off := r.scan.off
-	next, ok := r.scan.inPlace()
-	if !ok {
+	if !r.scan.inPlace(next, b.off) {
 		return false, false
 	}
 	if next.Sequence > r.upTo {
 		r.scan.off = off
 		return false, false
 	}
-	r.took(&next)
-	r.peek, r.peeked = next, true
-	return next.group() != h.group(), true
+	r.took(next)
+	r.peeked = true
+	return next.group() != b.group(), true
 }
 
 // took notes that a block was found.
 func (r *reader) took(b *scanned) {
 	r.last, r.scan.last = b.Sequence, b.Sequence
-	if b.Index == 0 {
-		r.q.passedBy(place{seg: r.seg, off: b.off, seq: b.Sequence, time: b.Time})
-	}
 	// Whoever acknowledges this group wants to know where the next one begins.
-	if next := b.off + b.size(); b.last() && next < r.scan.limit && b.Sequence < r.upTo {
-		r.q.passedBy(place{seg: r.seg, off: next, seq: b.Sequence + 1})
+	ends := b.last() && r.scan.off < r.scan.limit && b.Sequence < r.upTo
+	if b.Index == 0 || ends {
+		r.q.passedBy(r.seg, b, ends)
 	}
 }
 
-// take returns the block that was peeked at, or waits for one.
-func (r *reader) take(ctx context.Context) (scanned, error) {
+// take moves on to the block that was peeked at, or waits for one.
+func (r *reader) take(ctx context.Context) error {
 	if r.peeked {
 		r.peeked = false
 		if r.peek.Sequence > Sequence(r.q.floor.Load()) {
-			return r.peek, nil
+			r.block, r.peek = r.peek, r.block
+			return nil
 		}
 	}
-	return r.find(ctx, true)
+	return r.find(ctx, r.block, true)
 }
 
-// endsGroup reports whether a block is the last of its group that will come,
+// endsGroup reports whether the block is the last of its group that will come,
 // though it is not marked so: its successors are damaged.
-func (r *reader) endsGroup(h *blockHead, off int64) (bool, error) {
-	seg := r.seg
-	next, err := r.find(context.Background(), false)
+func (r *reader) endsGroup() (bool, error) {
+	seg, b := r.seg, r.block
+	err := r.find(context.Background(), r.peek, false)
 	if errors.Is(err, errNothingYet) {
 		return true, nil
 	}
 	if err != nil {
-		// The block has to be delivered with the right mark, so it is read again.
-		r.last = h.Sequence - 1
-		if r.seg == seg {
-			r.scan.off, r.scan.last = off, r.last
-		} else {
-			r.leave()
-		}
+		r.stepBack(seg) // it has to be delivered with the right mark
 		return false, err
 	}
-	r.peek, r.peeked = next, true
-	return next.group() != h.group(), nil
+	r.peeked = true
+	return r.peek.group() != b.group(), nil
+}
+
+// stepBack makes the block, which was found in seg, come again.
+func (r *reader) stepBack(seg *segment) {
+	r.last, r.peeked = r.block.Sequence-1, false
+	if r.seg == seg {
+		r.scan.off, r.scan.last = r.block.off, r.last
+	} else {
+		r.leave()
+	}
 }
 
 var errNothingYet = errors.New("queue: nothing yet")
 
-// find returns the next good block, and declares lost what it passes over. It
-// waits for one if wait is set, else it fails with errNothingYet.
-func (r *reader) find(ctx context.Context, wait bool) (scanned, error) {
+// find finds the next good block, and declares lost what it passes over. It waits
+// for one if wait is set, else it fails with errNothingYet.
+func (r *reader) find(ctx context.Context, b *scanned, wait bool) error {
 	for {
 		if r.q.ended.Load() {
-			return scanned{}, ErrClosed
+			r.leave()
+			r.scan.free()
+			return ErrClosed
 		}
 		if floor := Sequence(r.q.floor.Load()); floor > r.last {
 			r.last = floor
@@ -189,51 +198,54 @@ func (r *reader) find(ctx context.Context, wait bool) (scanned, error) {
 		if r.seg == nil || r.scan.off >= r.scan.limit {
 			moved, err := r.move()
 			if err != nil {
-				return scanned{}, err
+				return err
 			}
 			if moved {
 				continue
 			}
 			if !wait {
-				return scanned{}, errNothingYet
+				return errNothingYet
 			}
 			if err := r.wait(ctx); err != nil {
-				return scanned{}, err
+				return err
 			}
 			continue
 		}
 		if err := r.open(); err != nil {
-			return scanned{}, err
+			return err
 		}
 		from := r.scan.off
-		b, err := r.scan.next()
+		err := r.scan.nextInto(b)
 		if err != nil && !isEOF(err) {
 			if err = r.failed(err); err != nil {
-				return scanned{}, err
+				return err
 			}
 			continue
 		}
-		r.failures = 0
 		eof := err != nil
+		if eof || b.Sequence > r.stuck {
+			r.failures = 0
+		}
 		if !eof && b.Sequence > r.upTo {
 			r.scan.off = r.scan.limit // leftovers of a failed write
 			eof = true
 		}
 		if err := r.account(b, eof); err != nil {
 			r.scan.off = from
-			return scanned{}, err
+			return err
 		}
 		if eof {
 			continue
 		}
-		r.took(&b)
-		return b, nil
+		r.took(b)
+		return nil
 	}
 }
 
 // wait waits until something may be new. A reader that waits for long closes its
 // file, so that an idle queue holds none.
 func (r *reader) wait(ctx context.Context) error {
+	r.scan.rest()
 	r.idle.Reset(r.q.cfg.IdleAfter)
 	for {
 		select {
@@ -250,13 +262,14 @@ func (r *reader) wait(ctx context.Context) error {
 
 // failed counts a failure to read. It returns nil if the place has to be given up.
 func (r *reader) failed(err error) error {
+	r.stuck = r.last
 	if r.failures++; r.failures < maxReadFailures {
 		r.closeFile()
 		return errors.Wrapf(err, "queue %s: read", r.q.name)
 	}
 	r.failures = 0
 	r.q.warn(errors.Wrapf(err, "queue %s: a place of %s cannot be read and is passed over", r.q.name, r.seg.name))
-	r.scan.file = holed{r.file}
+	r.scan.file, r.scan.rings = holed{r.file}, nil
 	return nil
 }
 
@@ -291,6 +304,7 @@ func (r *reader) Close() error {
 	r.closed = true
 	r.idle.Stop()
 	r.leave()
+	r.scan.free()
 	r.dec.close()
 	return nil
 }

@@ -44,7 +44,10 @@ func (q *Queue) loadNewest(c cursor) error {
 		rec.last, capacity = head.Prev, head.Capacity
 		q.lastTime = max(q.lastTime, head.PrevTime)
 	}
-	marked := c.MarkFirst == seg.first && c.MarkGen == seg.gen && c.MarkOff <= seg.size && c.MarkOff >= dataStart
+	marked := c.MarkFirst == seg.first && c.MarkGen == seg.gen && c.MarkOff >= dataStart
+	if marked && c.MarkOff > seg.size {
+		return rec.short(c, capacity)
+	}
 	if marked {
 		rec.durable, rec.end, rec.last = c.MarkOff, c.MarkOff, c.MarkSeq
 	}
@@ -80,6 +83,24 @@ func (q *Queue) loadNewest(c cursor) error {
 	seg.ends(rec.last)
 	return rec.sync()
 }
+
+// short takes over a segment that was cut below what had been durable. The mark
+// says which blocks there were, so whoever reads it declares exactly what is missing.
+func (r *recovery) short(c cursor, capacity int64) error {
+	q, seg := r.q, r.seg
+	q.warn(errors.WithStack(&CorruptionError{
+		Dir: q.dir, Segment: seg.name, Offset: seg.size, Length: c.MarkOff - seg.size, Reason: shortFile,
+	}))
+	r.end, r.last = seg.size, c.MarkSeq
+	q.newest, q.next = max(q.newest, r.last), max(q.next, r.last+1)
+	if !c.Clean {
+		q.next += Sequence(max(capacity-c.MarkOff, 0) / minBlockSize)
+	}
+	seg.ends(r.last)
+	return r.sync()
+}
+
+const shortFile = "the file ends here, and what was durable does not"
 
 // scanPatiently scans again when the device fails: a place that can be read at
 // the second try must not be taken for damage. What cannot be read in the end is.

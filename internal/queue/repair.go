@@ -25,7 +25,7 @@ func Repair(cfg Config) (done []string, err error) {
 	done = moved
 	lost, warned := cfg.Events.Lost, cfg.Events.Warned
 	cfg.Events.Lost = func(x Loss) {
-		done = append(done, "declared lost: "+x.describe())
+		done = append(done, "declared lost: "+x.String())
 		if lost != nil {
 			lost(x)
 		}

@@ -40,9 +40,15 @@ func (b *badRange) empty() bool { return b.from == b.to }
 // next returns the next good block. At the limit it returns io.EOF, with the
 // damage before the limit if there was any. Other errors are of the device, and
 // leave the scanner where it was.
-func (s *scanner) next() (scanned, error) {
+func (s *scanner) next() (found scanned, err error) {
+	err = s.nextInto(&found)
+	return found, err
+}
+
+// nextInto is next without a copy of what it found.
+func (s *scanner) nextInto(found *scanned) error {
 	begin := s.off
-	var found scanned
+	*found = scanned{}
 	bad := badRange{}
 	damaged := func(from, to int64) {
 		if bad.empty() {
@@ -57,7 +63,7 @@ func (s *scanner) next() (scanned, error) {
 		}
 		if err != nil {
 			s.off = begin
-			return scanned{}, err
+			return err
 		}
 		h := &found.blockHead
 		if !h.decode(head, s.seed, s.off) || s.off+h.size() > s.limit {
@@ -74,12 +80,12 @@ func (s *scanner) next() (scanned, error) {
 		if s.heads {
 			s.off += h.size()
 			found.bad = bad
-			return found, nil
+			return nil
 		}
 		whole, err := s.bytes(s.off, blockHeadSize+int(h.Stored), s.limit)
 		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 			s.off = begin
-			return scanned{}, err
+			return err
 		}
 		if err != nil || crc32.Checksum(whole[blockHeadSize:], castagnoli) != h.PayloadSum {
 			bad.blocks++
@@ -91,33 +97,33 @@ func (s *scanner) next() (scanned, error) {
 		found.stored = whole[blockHeadSize:]
 		s.off += h.size()
 		found.bad = bad
-		return found, nil
+		return nil
 	}
 	if s.off < s.limit {
 		damaged(s.off, s.limit)
 		s.off = s.limit
 	}
-	return scanned{bad: bad}, io.EOF
+	*found = scanned{bad: bad}
+	return io.EOF
 }
 
-// inPlace returns the next block if all is well with it and it is in the buffer as
-// a whole, so that what was returned before stays where it is.
-func (s *scanner) inPlace() (scanned, bool) {
-	var found scanned
+// inPlace finds the next block if all is well with it and it can be read while
+// what lies from keep on stays where it is.
+func (s *scanner) inPlace(found *scanned, keep int64) bool {
 	h := &found.blockHead
-	if s.off+blockHeadSize > s.limit || !s.has(s.off, blockHeadSize) || !h.decode(s.buf[s.off-s.start:], s.seed, s.off) {
-		return scanned{}, false
+	if s.off+blockHeadSize > s.limit || !s.reach(keep, s.off, blockHeadSize) || !h.decode(s.buf[s.off-s.start:], s.seed, s.off) {
+		return false
 	}
-	if h.Sequence != s.last+1 || s.off+h.size() > s.limit || !s.has(s.off, blockHeadSize+int(h.Stored)) {
-		return scanned{}, false
+	if h.Sequence != s.last+1 || s.off+h.size() > s.limit || !s.reach(keep, s.off, blockHeadSize+int(h.Stored)) {
+		return false
 	}
-	found.off = s.off
+	found.off, found.bad = s.off, badRange{}
 	found.stored = s.buf[s.off-s.start+blockHeadSize:][:h.Stored]
 	if crc32.Checksum(found.stored, castagnoli) != h.PayloadSum {
-		return scanned{}, false
+		return false
 	}
 	s.off += h.size()
-	return found, true
+	return true
 }
 
 // resync returns the next place that could be a block, looking only at what is

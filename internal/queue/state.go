@@ -181,17 +181,25 @@ func (q *Queue) indexLocked(seg *segment) (int, bool) {
 	return i, found && q.segs[i] == seg
 }
 
-// passedBy notes where a reader has seen a block.
-func (q *Queue) passedBy(p place) {
+// passedBy notes where a reader has seen a block that begins a group, or that ends
+// one, with another block behind it.
+func (q *Queue) passedBy(seg *segment, b *scanned, ends bool) {
 	q.mu.Lock()
-	if _, listed := q.indexLocked(p.seg); listed {
+	defer q.mu.Unlock()
+	if _, listed := q.indexLocked(seg); !listed {
+		return
+	}
+	if b.Index == 0 {
+		p := place{seg: seg, off: b.off, seq: b.Sequence, time: b.Time}
 		q.ahead.add(p)
 		if at := &q.head.at; at.seq == p.seq && at.time == 0 {
 			*at = p
 			q.used = p.off - dataStart
 		}
 	}
-	q.mu.Unlock()
+	if ends {
+		q.ahead.add(place{seg: seg, off: b.off + b.size(), seq: b.Sequence + 1})
+	}
 }
 
 // forgetSegment takes the newest segment out of the books when its file is gone.

@@ -45,6 +45,8 @@ type Store struct {
 	dir  string
 	fs   disk.FS
 	lock io.Closer
+	// rings are what the readers of all queues may take to read ahead.
+	rings *rings
 
 	mu     sync.Mutex
 	limits StoreLimits
@@ -64,7 +66,7 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{dir: cfg.Dir, fs: cfg.FS, lock: lock, limits: cfg.Limits, queues: make(map[string]*Queue)}, nil
+	return &Store{dir: cfg.Dir, fs: cfg.FS, lock: lock, rings: newRings(), limits: cfg.Limits, queues: make(map[string]*Queue)}, nil
 }
 
 // Open opens the queue in the directory of that name, or makes one. Dir and FS of

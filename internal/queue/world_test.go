@@ -128,11 +128,10 @@ func (w *world) saw(seq Sequence) {
 func readNow(r Reader) (Block, error) {
 	rd := r.(*reader)
 	if !rd.peeked {
-		b, err := rd.find(context.Background(), false)
-		if err != nil {
+		if err := rd.find(context.Background(), rd.peek, false); err != nil {
 			return Block{}, err
 		}
-		rd.peek, rd.peeked = b, true
+		rd.peeked = true
 	}
 	return rd.Next(context.Background())
 }

@@ -14,7 +14,6 @@ type Env struct {
 	mu       sync.Mutex
 	postgres *Postgres
 	failed   error
-	count    int // databases made so far
 }
 
 // Main runs the tests, stops the shared servers, and looks for goroutines that were left behind. It

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,9 @@ type PostgresOptions struct {
 	Settings map[string]string
 	// HBA takes the place of pg_hba.conf; the default trusts everybody.
 	HBA string
+	// Version is the major version: "" is the one that the distribution brings, others are those that
+	// scripts/postgres.sh fetches.
+	Version string
 	// Dir is where the data directory is made, such as a small file system; default a temporary one.
 	Dir string
 }
@@ -37,38 +41,35 @@ type Postgres struct {
 	data string
 	port int
 	proc *process
+
+	databases atomic.Int64 // made so far
 }
 
 // Postgres returns the connection string of a fresh database on the server that the tests of this
 // binary share. The database is dropped when the test ends.
 func (e *Env) Postgres(t testing.TB) string {
 	t.Helper()
-	server, n := e.sharedPostgres(t)
-	name := fmt.Sprintf("test_%d", n)
-	server.exec(t, "CREATE DATABASE "+name)
-	t.Cleanup(func() { server.exec(t, "DROP DATABASE "+name+" WITH (FORCE)") })
-	return server.DSN(name)
+	return e.sharedPostgres(t).Fresh(t)
 }
 
-func (e *Env) sharedPostgres(t testing.TB) (*Postgres, int) {
+func (e *Env) sharedPostgres(t testing.TB) *Postgres {
 	t.Helper()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.postgres == nil && e.failed == nil {
-		bin := postgresBin(t)
+		bin := postgresBin(t, "")
 		e.postgres, e.failed = newPostgres(bin, PostgresOptions{})
 	}
 	if e.failed != nil {
 		t.Fatalf("testenv: %v", e.failed)
 	}
-	e.count++
-	return e.postgres, e.count
+	return e.postgres
 }
 
 // StartPostgres starts a server for one test, which stops when the test ends.
 func StartPostgres(t testing.TB, opts PostgresOptions) *Postgres {
 	t.Helper()
-	p, err := newPostgres(postgresBin(t), opts)
+	p, err := newPostgres(postgresBin(t, opts.Version), opts)
 	if err != nil {
 		t.Fatalf("testenv: %v", err)
 	}
@@ -78,6 +79,16 @@ func StartPostgres(t testing.TB, opts PostgresOptions) *Postgres {
 		}
 	})
 	return p
+}
+
+// Fresh returns the connection string of a fresh database, which is dropped when the test ends. It may be
+// called concurrently.
+func (p *Postgres) Fresh(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("test_%d", p.databases.Add(1))
+	p.exec(t, "CREATE DATABASE "+name)
+	t.Cleanup(func() { p.exec(t, "DROP DATABASE "+name+" WITH (FORCE)") })
+	return p.DSN(name)
 }
 
 // DSN returns the connection string of one of the server's databases, such as "postgres".
@@ -137,9 +148,12 @@ func (p *Postgres) exec(t testing.TB, sql string) {
 	}
 }
 
-// postgresBin finds the server's binaries, or ends the test.
-func postgresBin(t testing.TB) string {
+// postgresBin finds the binaries of a version of the server, or ends the test.
+func postgresBin(t testing.TB, version string) string {
 	t.Helper()
+	if version != "" {
+		return fetchedBin(t, version)
+	}
 	if dir := os.Getenv("TAILRACE_POSTGRES_BIN"); dir != "" {
 		return dir
 	}

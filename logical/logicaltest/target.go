@@ -64,6 +64,15 @@ func RunTarget(t *testing.T, open func(t testing.TB) logical.Target, opts Option
 	}
 }
 
+// RunDeadLetters runs the part of the suite that is about dead letters, for targets that take lines and not
+// values, and whose transactions are none: what is set aside still waits for the commit.
+func RunDeadLetters(t *testing.T, open func(t testing.TB) logical.Target) {
+	t.Helper()
+	s := &suite{open: open}
+	t.Run("DeadLettersWaitForTheCommit", s.deadLetters)
+	t.Run("DeadLetterIsStoredOnce", s.lettersOnce)
+}
+
 type suite struct {
 	open func(t testing.TB) logical.Target
 	opts Options

@@ -133,6 +133,39 @@ func TestVerifyFailsOnDamageAndRepairDeclaresIt(t *testing.T) {
 	require.NotContains(t, out, "declared", "once is enough")
 }
 
+// TestCutSegmentIsReportedPlainly cuts the segment in the third of four blocks.
+func TestCutSegmentIsReportedPlainly(t *testing.T) {
+	t.Parallel()
+	dir := newQueue(t)
+	b, err := os.ReadFile(segment(t, dir))
+	require.NoError(t, err)
+	at := bytes.Index(b, []byte("c v=3"))
+	require.Positive(t, at)
+	require.NoError(t, os.Truncate(segment(t, dir), int64(at+2)))
+	for _, args := range [][]string{{"verify", dir}, {"verify", "--json", dir}} {
+		out, err := run(t, args...)
+		require.Error(t, err)
+		require.Contains(t, out, "sequences 3 to 4 are missing before this place, 2 blocks")
+		require.Contains(t, out, "the file ends here")
+	}
+	out, err := run(t, "dump", dir)
+	require.ErrorContains(t, err, "2 blocks are missing")
+	require.Contains(t, out, "b v=2 2\n")
+	out, err = run(t, "repair", dir)
+	require.NoError(t, err)
+	require.Contains(t, out, "declared lost: sequences 3 to 4, 2 blocks, 0 points at least (corrupt)")
+	out, err = run(t, "stat", dir)
+	require.NoError(t, err)
+	require.Contains(t, out, "lost: sequences 3 to 4, 2 blocks")
+	require.NotContains(t, out, "missing")
+	out, err = run(t, "stat", "--json", dir)
+	require.NoError(t, err)
+	var rep queue.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &rep))
+	require.Equal(t, uint64(2), rep.Lost[queue.LostCorrupt].Blocks)
+	require.Zero(t, rep.Missing)
+}
+
 func TestInUseIsRefused(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

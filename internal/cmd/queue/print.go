@@ -37,8 +37,7 @@ func printReport(w io.Writer, rep *queue.Report, now time.Time) error {
 	_ = t.Flush()
 	printSegments(out, rep)
 	for _, x := range rep.Losses {
-		fmt.Fprintf(out, "lost: %s %d to %d: %d blocks, %d points, %d bytes, noticed %s\n", x.Reason, x.First, x.Last, x.Blocks, x.Points, x.Bytes,
-			time.Unix(0, x.Time).UTC().Format(time.RFC3339))
+		fmt.Fprintf(out, "lost: %s, noticed %s\n", x, time.Unix(0, x.Time).UTC().Format(time.RFC3339))
 	}
 	for _, p := range rep.Problems {
 		fmt.Fprintf(out, "problem: %s at %d (%d bytes): %s", p.File, p.Offset, p.Length, p.What)

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tailrace-cdc/tailrace/internal/cmd/flags"
+	"github.com/tailrace-cdc/tailrace/internal/cmd/targetconn"
 	"github.com/tailrace-cdc/tailrace/internal/lineprotocol"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
 	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
@@ -32,6 +33,8 @@ type Config struct {
 	ApplyTimeout   time.Duration
 	RetryDelay     time.Duration
 	StandbyTimeout time.Duration
+	// TotalBytesInFlight is what all loops have in flight together.
+	TotalBytesInFlight flags.Size
 	// TargetConn is the target of the default stream: sqlite:PATH or postgres://…; empty for the embedded
 	// one.
 	TargetConn string
@@ -41,6 +44,10 @@ type Config struct {
 	TargetDBConns int
 	StagingSchema string
 	IndexTags     []string
+	// PooledTarget says that a connection pooler in transaction mode stands in front of the SQL server.
+	PooledTarget bool
+	// IgnoreMissingColumns leaves out values that a table of the user's has no column for.
+	IgnoreMissingColumns bool
 	// BackfillWindow, FanShards and Immediate choose the mode of the loops; see logical.Config.
 	BackfillWindow time.Duration
 	FanShards      int
@@ -51,6 +58,9 @@ type Config struct {
 	MaxQueueSize    flags.Size
 	QueueFullPolicy string
 	KeepFree        flags.Size
+	// ChaosProb and ChaosSeed let things go wrong on purpose; see package chaos.
+	ChaosProb float64
+	ChaosSeed uint64
 	// InstanceID is the origin that points get which have none, and InstanceTag the key of the tag that it
 	// is in; see lineprotocol.AddedTag.
 	InstanceID, InstanceTag string
@@ -76,6 +86,7 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	loop := logical.Config{}.WithDefaults()
 	c.MaxBodySize, c.BytesInFlight = 25<<20, flags.Size(loop.BytesInFlight)
 	c.MaxQueueSize, c.KeepFree = 4<<30, 64<<20
+	c.TotalBytesInFlight = logical.DefaultTotalBytesInFlight
 	set.StringVar(&c.BindAddr, "bindAddr", "127.0.0.1:8086", "listen here; port 0 picks a free port")
 	set.StringVar(&c.TLSCertificate, "tlsCertificate", "", "speak HTTPS, with the certificate in this file (PEM, with its intermediates); taken again when it is renewed, and at SIGHUP")
 	set.StringVar(&c.TLSPrivateKey, "tlsPrivateKey", "", "the private key of --tlsCertificate (PEM)")
@@ -86,14 +97,17 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.StringVar(&c.DataDir, "dataDir", "./tailrace-data", "queues, token and embedded target live here")
 	set.Var(&c.MaxBodySize, "maxBodySize", "the largest body of a write, after decompression")
 	set.Var(&c.BytesInFlight, "bytesInFlight", "the most data that a loop holds between queue and target")
+	set.Var(&c.TotalBytesInFlight, "totalBytesInFlight", "the most data that all loops together hold; each has 64KiB of it for certain, and borrows at most an eighth of what is left to lend")
 	set.DurationVar(&c.ApplyTimeout, "applyTimeout", loop.ApplyTimeout, "the longest that a statement at the target may take")
 	set.DurationVar(&c.RetryDelay, "retryDelay", loop.RetryDelay, "the first delay after a failure; grows exponentially, with jitter, up to 30s")
 	set.DurationVar(&c.StandbyTimeout, "standbyTimeout", loop.StandbyTimeout, "how often progress is stored and told to the source, at the least")
 	set.StringVar(&c.TargetConn, "targetConn", "", "where the default stream goes: postgres://user:password@host/database or sqlite:PATH; default is an embedded SQLite file")
-	set.StringVar(&c.TargetSchema, "targetSchema", "", "the schema of a SQL server for the tables of measurements; default is public")
+	set.StringVar(&c.TargetSchema, "targetSchema", "", "the schema for the tables of measurements; default is public. In SQLite it is the first part of their names")
 	set.IntVar(&c.TargetDBConns, "targetDBConns", 16, "the most connections to a SQL server")
 	set.StringVar(&c.StagingSchema, "stagingSchema", "_tailrace", "where a SQL server keeps consistent points, leases and dead letters")
 	set.StringSliceVar(&c.IndexTags, "indexTags", nil, "tags that get an index in new tables; halves the rate of loading")
+	set.BoolVar(&c.PooledTarget, "pooledTarget", false, "the SQL server is behind a connection pooler in transaction mode, such as PgBouncer")
+	set.BoolVar(&c.IgnoreMissingColumns, "ignoreMissingColumns", false, "leave out values that a table of yours has no column for, instead of waiting for the column")
 	set.DurationVar(&c.BackfillWindow, "backfillWindow", 10*time.Minute, "fan out when the oldest write that waits is older than this, and go back to serial below half of it; 0s is never")
 	set.IntVar(&c.FanShards, "fanShards", 0, "target transactions in flight in fan mode; 0 is max(4, 2 × CPUs), and at most targetDBConns less two")
 	set.BoolVar(&c.Immediate, "immediate", false, "fan out always: faster, in order per key, but readers see writes in part")
@@ -104,6 +118,8 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.StringVar(&c.InstanceID, "instanceID", "", "give points that bear no origin this one, as the tag --instanceTag, so that servers that replicate to each other can leave out what they had from each other")
 	set.StringVar(&c.InstanceTag, "instanceTag", "tailrace_origin", "the key of the tag that --instanceID adds")
 	set.DurationVar(&c.GracePeriod, "gracePeriod", 10*time.Second, "how long a shutdown waits for what is in flight")
+	set.Float64Var(&c.ChaosProb, "chaosProb", 0, "for tests: the share of calls between queue and target that go wrong on purpose, from 0 to 1")
+	set.Uint64Var(&c.ChaosSeed, "chaosSeed", 1, "for tests: which calls --chaosProb strikes")
 	set.StringVar(&c.LogFormat, "logFormat", "text", "text or json")
 	set.BoolVarP(&c.Verbose, "verbose", "v", false, "log details")
 }
@@ -167,6 +183,8 @@ func (c Config) Validate() error {
 		return errors.New("--applyTimeout, --retryDelay and --standbyTimeout must be more than 0s")
 	case c.TargetDBConns < 3:
 		return errors.Errorf("--targetDBConns: %d is too few; give at least 3, of which two are for leases and memos", c.TargetDBConns)
+	case c.ChaosProb < 0 || c.ChaosProb > 1 || c.ChaosProb != c.ChaosProb:
+		return errors.Errorf("--chaosProb: %g is no share; give a number from 0 to 1", c.ChaosProb)
 	case c.StagingSchema == "":
 		return errors.New("--stagingSchema: name a schema")
 	case c.DataDir == "":
@@ -184,8 +202,29 @@ func (c Config) Validate() error {
 	if c.BytesInFlight == 0 {
 		return errors.Errorf("--bytesInFlight: give at least %d", logical.MinBytesInFlight)
 	}
+	if c.TotalBytesInFlight < logical.MinBytesInFlight {
+		return errors.Errorf("--totalBytesInFlight: give at least %d", logical.MinBytesInFlight)
+	}
 	if err := c.Loop().Validate(); err != nil {
 		return errors.Errorf("--%s", err)
+	}
+	return c.validateTarget()
+}
+
+// validateTarget refuses what an SQLite target would pass over in silence.
+func (c Config) validateTarget() error {
+	kind, _, err := targetconn.Parse(c.TargetConn)
+	if err != nil || kind == targetconn.Postgres {
+		return err
+	}
+	const stays = "is for SQL servers, and the target is SQLite; leave it out, or name a server with --targetConn"
+	switch {
+	case c.PooledTarget:
+		return errors.New("--pooledTarget " + stays)
+	case len(c.IndexTags) > 0:
+		return errors.New("--indexTags " + stays)
+	case c.StagingSchema != DefaultConfig().StagingSchema:
+		return errors.New("--stagingSchema " + stays)
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
 	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
+	"github.com/tailrace-cdc/tailrace/internal/source/logical/chaos"
+	"github.com/tailrace-cdc/tailrace/internal/target/tally"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -28,7 +30,7 @@ const (
 // Providers make the server from a Config.
 var Providers = wire.NewSet(
 	NewServer, ProvideLog, ProvideInstallation, ProvideOperator, ProvideRegistry, ProvideLoopMetrics,
-	ProvideFactory, ProvideTarget, ProvideStore, ProvideStreams, ProvideCertificate, ProvideHTTP,
+	ProvideFactory, ProvideTally, ProvideTarget, ProvideStore, ProvideStreams, ProvideCertificate, ProvideHTTP,
 )
 
 // Operator is who may do everything.
@@ -101,13 +103,27 @@ func ProvideLoopMetrics(reg *prometheus.Registry) (*loops.Metrics, error) {
 }
 
 // ProvideFactory makes the factory of loops.
-func ProvideFactory(in *installation.Installation, log *slog.Logger, metrics *loops.Metrics) (*loops.Factory, error) {
-	return loops.NewFactory(loops.FactoryConfig{Holder: in.ID(), Log: log, Metrics: metrics})
+func ProvideFactory(config Config, in *installation.Installation, log *slog.Logger, metrics *loops.Metrics) (*loops.Factory, error) {
+	if config.ChaosProb > 0 {
+		log.Warn("things go wrong on purpose", "chaosProb", config.ChaosProb, "chaosSeed", config.ChaosSeed)
+	}
+	return loops.NewFactory(loops.FactoryConfig{
+		Holder: in.ID(), Log: log, Metrics: metrics, BytesInFlight: int64(config.TotalBytesInFlight),
+		Chaos: chaos.New(chaos.Config{Prob: config.ChaosProb, Seed: config.ChaosSeed}),
+	})
+}
+
+// ProvideTally makes the counts that all targets share.
+func ProvideTally(reg *prometheus.Registry) (*tally.Tally, error) {
+	counts := &tally.Tally{}
+	return counts, reg.Register(counts.Collector())
 }
 
 // ProvideTarget opens the target of the default stream.
-func ProvideTarget(ctx context.Context, config Config, in *installation.Installation, log *slog.Logger) (Target, func(), error) {
-	target, err := openTarget(ctx, config, in, log)
+func ProvideTarget(
+	ctx context.Context, config Config, in *installation.Installation, log *slog.Logger, counts *tally.Tally,
+) (Target, func(), error) {
+	target, err := openTarget(ctx, config, in, log, counts)
 	if err != nil {
 		return Target{}, nil, err
 	}

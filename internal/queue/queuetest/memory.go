@@ -24,6 +24,7 @@ type Memory struct {
 	floor    queue.Sequence
 	unsent   int64
 	reserved int64
+	refused  uint64
 	lost     map[queue.Reason]queue.Total
 	losses   []queue.Loss
 	changed  chan struct{} // closed and replaced when something is new
@@ -72,15 +73,26 @@ func (m *Memory) Reserve(g *queue.Group) (queue.Reservation, error) {
 		full := &queue.FullError{Queue: "memory", ID: m.id, Need: n, Unsent: m.unsent + m.reserved, Limit: m.limits.MaxBytes, Scope: "queue"}
 		switch {
 		case m.limits.Policy == queue.DropNewest:
-			m.lose(queue.Loss{Reason: queue.LostNewest, Blocks: uint64(g.Blocks()), Points: g.Points(), Bytes: n, Exact: true})
-			return queue.Reservation{}, &queue.DroppedError{FullError: full, Points: g.Points()}
+			return queue.Reservation{}, &queue.LeftOutError{FullError: full}
 		case m.limits.Policy == queue.Refuse || len(m.blocks) == 0:
+			m.refused++
 			return queue.Reservation{}, full
 		}
 		m.drop(queue.LostOldest, 1)
 	}
 	m.reserved += n
 	return queue.NewReservation(n), nil
+}
+
+// Decline implements queue.Log.
+func (m *Memory) Decline(g *queue.Group, keptElsewhere bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if keptElsewhere {
+		m.lose(queue.Loss{Reason: queue.LostNewest, Blocks: uint64(g.Blocks()), Points: g.Points(), Bytes: g.Size(), Exact: true})
+	} else {
+		m.refused++
+	}
 }
 
 // drop declares the oldest groups lost.
@@ -189,7 +201,7 @@ func (m *Memory) Stats() queue.Stats {
 	defer m.mu.Unlock()
 	s := queue.Stats{
 		ID: m.id, Name: "memory", Limit: m.limits.MaxBytes, UnsentBytes: m.unsent, ReservedBytes: m.reserved,
-		Cursor: m.cursor, Floor: m.floor, LastSeq: m.next - 1, Lost: m.lost, Losses: m.losses,
+		Cursor: m.cursor, Floor: m.floor, LastSeq: m.next - 1, Lost: m.lost, Losses: m.losses, Refused: m.refused,
 	}
 	if len(m.blocks) > 0 {
 		s.FirstSeq, s.OldestUnsent = m.blocks[0].Sequence, m.blocks[0].Time

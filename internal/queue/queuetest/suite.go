@@ -208,10 +208,18 @@ func (s *suite) dropOldest() {
 func (s *suite) dropNewest() {
 	log := s.log(queue.Limits{MaxBytes: 100_000, Policy: queue.DropNewest})
 	_, err := s.fill(log)
-	var dropped *queue.DroppedError
-	require.ErrorAs(s, err, &dropped)
-	require.Equal(s, int64(1), dropped.Points)
-	require.Equal(s, int64(1), log.Stats().Lost[queue.LostNewest].Points)
+	var out *queue.LeftOutError
+	require.ErrorAs(s, err, &out)
+	require.ErrorAs(s, err, new(*queue.FullError), "whoever handles a full queue handles this too")
+	require.Empty(s, log.Stats().Lost, "nothing is decided yet")
+	g := &queue.Group{}
+	require.NoError(s, g.Add(queue.KindOpaque, 7, []byte("x")))
+	log.Decline(g, false)
+	require.Empty(s, log.Stats().Lost, "the writer still has it")
+	require.Equal(s, uint64(1), log.Stats().Refused)
+	log.Decline(g, true)
+	require.Equal(s, int64(7), log.Stats().Lost[queue.LostNewest].Points)
+	require.Equal(s, uint64(1), log.Stats().Refused)
 	require.Equal(s, queue.Sequence(1), s.next(s.reader(log, 0)).Sequence)
 }
 

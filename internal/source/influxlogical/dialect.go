@@ -22,9 +22,10 @@ const messageBytes = 256
 
 // dialect reads a stream's queue. A write request, which is a group of blocks, is one transaction.
 type dialect struct {
-	queue   *queue.Queue
-	decoder *lineprotocol.Decoder
-	log     *slog.Logger
+	queue    *queue.Queue
+	decoder  *lineprotocol.Decoder
+	decoding lineprotocol.DecoderConfig
+	log      *slog.Logger
 	// note is told of what an operator should know about the position in the queue.
 	note func(Notice)
 }
@@ -32,6 +33,7 @@ type dialect struct {
 var (
 	_ logical.Acknowledger = (*dialect)(nil)
 	_ logical.Stalenesser  = (*dialect)(nil)
+	_ logical.Replayer     = (*dialect)(nil)
 )
 
 // A Notice is something about a stream's position that must not be silent.
@@ -153,6 +155,22 @@ func (d *dialect) OldestPending(after logical.Stamp) (time.Time, bool) {
 // Newest implements logical.Stalenesser.
 func (d *dialect) Newest() (logical.Stamp, bool) {
 	return Stamp{Queue: d.queue.ID(), Sequence: d.queue.Newest()}, true
+}
+
+// Replay implements logical.Replayer: what is null in the point's row is filled, and what has arrived since
+// stays.
+func (d *dialect) Replay(letter logical.DeadLetter) (logical.Mutation, error) {
+	decoder := lineprotocol.NewDecoder(d.decoding) // that of Process is busy
+	line := append(append([]byte(nil), letter.Payload...), '\n')
+	muts, _, err := decoder.Decode(nil, line, 0)
+	if err == nil && len(muts) != 1 {
+		err = errors.Errorf("%d points", len(muts))
+	}
+	if err != nil {
+		return logical.Mutation{}, errors.WithMessage(err, "the letter holds no line of line protocol")
+	}
+	muts[0].Op = logical.OpFill
+	return muts[0], nil
 }
 
 // processor decodes the blocks of one run of Process.

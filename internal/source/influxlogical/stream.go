@@ -71,6 +71,7 @@ func (s *Stream) Resume() error {
 		return nil
 	}
 	log := s.shared.Log.With("stream", s.config.ID)
+	decoding := lineprotocol.DecoderConfig{Schema: s.config.Schema, RawOnly: s.config.Target.Traits().WantsRaw}
 	loop, err := s.shared.Factory.Get(context.Background(), loops.Spec{
 		Name:     s.config.ID,
 		Identity: s.shared.Installation + "/" + s.config.ID,
@@ -78,9 +79,7 @@ func (s *Stream) Resume() error {
 		Config:   s.config.Loop,
 		Dialect: &dialect{
 			queue: s.queue, log: log, note: s.note,
-			decoder: lineprotocol.NewDecoder(lineprotocol.DecoderConfig{
-				Schema: s.config.Schema, RawOnly: s.config.Target.Traits().WantsRaw,
-			}),
+			decoder: lineprotocol.NewDecoder(decoding), decoding: decoding,
 		},
 	})
 	if err == nil {

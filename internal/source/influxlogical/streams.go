@@ -82,7 +82,8 @@ func NewStreams(config Config) *Streams {
 }
 
 // Write makes a write request durable in every stream of the bucket: in all of them, or, if one of
-// them has no room, in none.
+// them has no room, in none. A stream without room whose policy is to drop the newest is left out, and
+// declares the write lost once the others have it. What nobody has kept is refused, and not lost.
 func (s *Streams) Write(ctx context.Context, bucket string, blocks []lineprotocol.Block) error {
 	streams, err := s.of(bucket)
 	if err != nil || len(blocks) == 0 || len(streams) == 0 {
@@ -93,15 +94,18 @@ func (s *Streams) Write(ctx context.Context, bucket string, blocks []lineprotoco
 		return err
 	}
 	defer s.release(divided)
-	reserved, err := reserve(divided.all)
-	if err != nil {
-		return err
+	reserved, leftOut, err := reserve(divided.all)
+	if err == nil {
+		err = appendAll(ctx, reserved)
 	}
-	if err := appendAll(ctx, reserved); err != nil {
-		return err
+	for _, sh := range leftOut {
+		// After an error the client writes again, so that it is not lost.
+		sh.stream.queue.Decline(sh.group, err == nil)
 	}
-	divided.countFiltered()
-	return nil
+	if err == nil {
+		divided.countFiltered()
+	}
+	return err
 }
 
 // of returns the streams of a bucket.
@@ -126,31 +130,32 @@ type reservation struct {
 }
 
 // reserve sets room aside in every queue. A stream that drops the newest write is left out; if all of
-// them do, that is an error, because nobody would have the write. So is a stream that takes nothing of it.
-func reserve(shares []share) ([]reservation, error) {
-	reserved := make([]reservation, 0, len(shares))
-	var dropped error
+// them are, that is an error, because nobody would have the write. A stream that takes nothing of it has no
+// part in this.
+func reserve(shares []share) (reserved []reservation, leftOut []share, err error) {
+	reserved = make([]reservation, 0, len(shares))
+	var full error
 	for _, sh := range shares {
 		if sh.group == nil {
 			continue
 		}
 		room, err := sh.stream.queue.Reserve(sh.group)
-		if _, ok := stderrors.AsType[*queue.DroppedError](err); ok {
-			dropped = err
+		if _, ok := stderrors.AsType[*queue.LeftOutError](err); ok {
+			full, leftOut = err, append(leftOut, sh)
 			continue
 		}
 		if err != nil {
 			for _, r := range reserved {
 				r.stream.queue.Release(r.room)
 			}
-			return nil, err
+			return nil, leftOut, err
 		}
 		reserved = append(reserved, reservation{sh.stream, sh.group, room})
 	}
 	if len(reserved) == 0 {
-		return nil, dropped
+		return nil, leftOut, full
 	}
-	return reserved, nil
+	return reserved, leftOut, nil
 }
 
 // appendAll appends the groups to all queues at once.

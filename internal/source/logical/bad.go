@@ -9,6 +9,9 @@ import (
 // A badMutation is one that the target will never accept.
 type badMutation struct {
 	at     int // its place among the mutations of the transaction, or of the joined ones
+	stamp  logical.Stamp
+	points bool // it is a point, and no row of a database
+	joins  bool // it was not rejected itself, but an earlier one of its row was
 	letter logical.DeadLetter
 	reason error
 }
@@ -79,6 +82,32 @@ func (b badMutations) letters() []logical.DeadLetter {
 		letters[i] = b[i].letter
 	}
 	return letters
+}
+
+// rejected returns how many were rejected themselves.
+func (b badMutations) rejected() (n int) {
+	for i := range b {
+		if !b[i].joins {
+			n++
+		}
+	}
+	return n
+}
+
+// leading returns how many of the first mutations are bad, without a good one among them.
+func (b badMutations) leading() (n int) {
+	for n < len(b) && b[n].at == n {
+		n++
+	}
+	return n
+}
+
+// trailing returns how many of the last of all n mutations are bad, without a good one among them.
+func (b badMutations) trailing(n int) (last int) {
+	for last < len(b) && b[len(b)-1-last].at == n-1-last {
+		last++
+	}
+	return last
 }
 
 func (b badMutations) bytes() (n int64) {

@@ -129,7 +129,7 @@ func (f *Factory) forget(e *entry) {
 
 func (f *Factory) forgetLocked(e *entry) {
 	if e.loop != nil {
-		e.loop.metrics.remove()
+		f.config.Metrics.remove(e.loop)
 	}
 	delete(f.loops, e.settings.name)
 	delete(f.claims, e.settings.claim())

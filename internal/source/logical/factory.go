@@ -9,6 +9,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/tailrace-cdc/tailrace/internal/source/logical/chaos"
 	"github.com/tailrace-cdc/tailrace/internal/util/budget"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -19,7 +20,7 @@ type FactoryConfig struct {
 	Holder string
 	// Log takes the logs. Default: slog.Default().
 	Log *slog.Logger
-	// Metrics counts; nil makes metrics that nobody sees.
+	// Metrics shows the loops; nil makes metrics that nobody sees.
 	Metrics *Metrics
 	// Target is that of loops whose specification names none. It may be nil.
 	Target logical.Target
@@ -29,6 +30,10 @@ type FactoryConfig struct {
 	// (BOUNDED). Each of them has logical.MinBytesInFlight of it whatever the others do (ISOLATED), and
 	// borrows more; see package budget. Default logical.DefaultTotalBytesInFlight.
 	BytesInFlight int64
+	// Chaos lets things go wrong on purpose, in tests; nil lets nothing.
+	Chaos *chaos.Chaos
+	// Rand returns a number in [0, 1), for the jitter of delays. Default math/rand/v2.Float64.
+	Rand func() float64
 }
 
 // Factory makes loops and memoizes them by name. Its methods may be called concurrently. Several
@@ -36,6 +41,9 @@ type FactoryConfig struct {
 type Factory struct {
 	config FactoryConfig
 	pool   *budget.Pool
+
+	// signals is for tests; see Loop.signal.
+	signals func(ctx context.Context, site string, n int)
 
 	mu     sync.Mutex
 	loops  map[string]*entry

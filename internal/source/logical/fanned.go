@@ -38,15 +38,17 @@ func newFanned(w *writer) *fanned {
 		shards = min(shards, most)
 	}
 	s.fan = fan.New(fan.Config{
-		Session: w.session, Shards: shards, Raw: w.traits.WantsRaw, Budget: w.budget, Point: w.loop.point(),
+		Session: w.session, Shards: shards, Raw: w.traits.WantsRaw, Budget: w.budget, Point: w.loop.point(), Skip: w.skip,
 		CallTimeout: w.config.ApplyTimeout, Memo: s.memo,
-		Retry:     retry.Config{Base: w.config.RetryDelay, Max: w.config.RetryMax},
-		OnPoint:   s.advanced,
-		OnLanded:  func(x fan.Landed) { w.loop.landed(0, x.Mutations) },
-		OnFailure: func(x fan.Failure) { w.loop.failed(x.Err) },
-		OnFail:    w.fail,
-		OnReject:  s.reject,
-		OnSettled: s.settled,
+		Retry:      retry.Config{Base: w.config.RetryDelay, Max: w.config.RetryMax, Rand: w.loop.rand},
+		OnPoint:    s.advanced,
+		OnLanded:   s.batch,
+		OnFailure:  func(x fan.Failure) { w.loop.failed(x.Err) },
+		OnFail:     w.fail,
+		OnReject:   s.reject,
+		OnSettled:  s.settled,
+		Joins:      s.joins(),
+		BeforeTake: func(ctx context.Context, shard int) { w.loop.signal(ctx, signalTake, shard) },
 	})
 	go s.keep()
 	return s
@@ -70,7 +72,10 @@ func (s *fanned) OnData(ctx context.Context, muts []logical.Mutation) error {
 }
 
 // OnCommit implements logical.Events.
-func (s *fanned) OnCommit(context.Context) error { return s.fan.Commit() }
+func (s *fanned) OnCommit(context.Context) error {
+	s.w.skip = 0 // the fan has seen to it
+	return s.fan.Commit()
+}
 
 // OnRollback implements logical.Events: what was committed lands, and the open transaction is
 // forgotten. Parts of it may have landed; they are going to be read again.
@@ -78,6 +83,7 @@ func (s *fanned) OnRollback(ctx context.Context) error {
 	if err := s.drain(ctx); err != nil {
 		return err
 	}
+	s.w.loop.open.anew()
 	return s.fan.Abort(ctx)
 }
 
@@ -106,10 +112,11 @@ func (s *fanned) stop(cause error) {
 }
 
 // advanced is told of the fan's consistent point while the fan is locked.
-func (s *fanned) advanced(point logical.Stamp) {
+func (s *fanned) advanced(point logical.Stamp, txs int) {
 	s.mu.Lock()
 	s.landed = point
 	s.mu.Unlock()
+	s.w.loop.count(func(c *counts) { c.txs += int64(txs) })
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -187,7 +194,7 @@ func (s *fanned) store(ctx context.Context) error {
 
 // memo says what is stored of a consistent point. A stamp that cannot be encoded is a fault of its dialect
 // that no run gets past.
-func (s *fanned) memo(point logical.Stamp, _ int) logical.MemoState {
+func (s *fanned) memo(point logical.Stamp, skip int) logical.MemoState {
 	if point == nil {
 		point = s.w.loop.dialect.ZeroStamp()
 	}
@@ -195,12 +202,20 @@ func (s *fanned) memo(point logical.Stamp, _ int) logical.MemoState {
 	if err != nil {
 		panic(err)
 	}
+	state.Skip = skip
 	return state
 }
 
 // reject decides about a mutation that the target will never accept.
 func (s *fanned) reject(_ context.Context, r fan.Rejected) fan.Decision {
 	w := s.w
+	reason := r.Err
+	if reason == nil {
+		reason = errJoined
+	} else if w.config.OnReject != logical.RejectStop && w.loop.rejectRun.Load() >= maxRejectRun {
+		w.loop.failed(onlyRejected(r.Err))
+		return fan.Decision{Verdict: fan.Again}
+	}
 	switch w.config.OnReject {
 	case logical.RejectDiscard:
 		return fan.Decision{Verdict: fan.Discard}
@@ -209,22 +224,44 @@ func (s *fanned) reject(_ context.Context, r fan.Rejected) fan.Decision {
 		if err != nil {
 			break
 		}
-		letter := logical.NewDeadLetter(r.Mutation, w.loop.identity, position, r.Err, time.Now())
-		if w.letterBytes.Load()+letter.Size() > w.config.MaxDeadLetterBytes {
-			w.loop.failed(tooManyLetters(r.Err))
+		letter := logical.NewDeadLetter(r.Mutation, w.loop.identity, position, reason, time.Now())
+		if w.loop.letterBytes()+letter.Size() > w.config.MaxDeadLetterBytes {
+			w.loop.failed(tooManyLetters(reason))
 			return fan.Decision{Verdict: fan.Again}
 		}
 		return fan.Decision{Verdict: fan.SetAside, Letter: letter}
 	}
-	w.loop.failed(r.Err)
+	w.loop.failed(reason)
 	return fan.Decision{Verdict: fan.Again}
 }
 
 // settled counts what reject has decided, once it has been carried out.
-func (s *fanned) settled(r fan.Rejected, v fan.Verdict) {
-	if v == fan.SetAside {
-		letter := logical.NewDeadLetter(r.Mutation, s.w.loop.identity, nil, r.Err, time.Now())
-		s.w.letterBytes.Add(letter.Size())
+func (s *fanned) settled(r fan.Rejected, v fan.Verdict, letter *logical.DeadLetter) {
+	reason := r.Err
+	if reason == nil {
+		reason = errJoined
+	} else {
+		s.w.loop.rejectRun.Add(1)
 	}
-	s.w.loop.rejected(1, r.Err)
+	if v == fan.SetAside {
+		s.w.loop.open.settled(letter, r.Stamp, r.Mutation.Relation.Points)
+	}
+	s.w.loop.rejected(1, reason)
+}
+
+// joins returns what knows the mutations that join dead letters. Those that a target forwards as they came
+// are points, and do not.
+func (s *fanned) joins() fan.Joins {
+	if s.w.config.OnReject != logical.RejectDeadLetter || s.w.traits.WantsRaw {
+		return nil
+	}
+	return s.w.loop.open
+}
+
+// batch is told of each batch that has landed.
+func (s *fanned) batch(x fan.Landed) {
+	if x.Applied > 0 {
+		s.w.loop.rejectRun.Store(0)
+	}
+	s.w.loop.landed(0, x.Mutations)
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pkg/errors"
 
+	"github.com/tailrace-cdc/tailrace/internal/source/logical/meter"
 	"github.com/tailrace-cdc/tailrace/internal/source/logical/mode"
 	"github.com/tailrace-cdc/tailrace/internal/util/budget"
 	"github.com/tailrace-cdc/tailrace/internal/util/retry"
@@ -25,13 +27,22 @@ type Loop struct {
 	piped    *budget.Budget // of messages that wait to be decoded
 	budget   *budget.Budget // of mutations that have not landed
 	log      *slog.Logger
-	metrics  *loopMetrics
+	meter    *meter.Meter
+	rand     func() float64 // for delays; may be nil
+	// open knows the dead letters that are kept, and rejectRun how many mutations have been rejected since
+	// one was accepted.
+	open      *openLetters
+	rejectRun atomic.Int64
+	replaying turn // held by a call of Replay
+	signals   func(ctx context.Context, site string, n int)
 	// control is used by one run at a time, under its switcher's lock.
 	control *mode.Controller
-	// unclean says that a fan was cut short before the present run, so that the target may be ahead of the
-	// consistent point in places: up to uncleanUntil, where the source ended when the run began, or nil if
-	// it could not tell.
-	unclean      bool
+	// unclean says that the target may be ahead of the consistent point in places, or hold a backfill in
+	// part. It is used under the switcher's lock.
+	unclean bool
+	// cutShort says that a fan was cut short before the present run, so that the target may be ahead up to
+	// uncleanUntil, where the source ended when the run began, or nil if it could not tell.
+	cutShort     bool
 	uncleanUntil logical.Stamp
 
 	cancel  context.CancelCauseFunc // ends the applying, and all else
@@ -41,6 +52,8 @@ type Loop struct {
 	mu      sync.Mutex
 	changed chan struct{}
 	status  Status
+	counts  counts
+	running *writer // of the present run; nil between two
 	// oldest returns the stamp of the oldest transaction that was read and has not landed.
 	oldest  func() (logical.Stamp, bool)
 	waiting map[*retry.Retry]struct{}
@@ -58,6 +71,10 @@ type Status struct {
 	Mode mode.Mode
 	// Point is the consistent point; nil before the target has answered.
 	Point logical.Stamp
+	// Offset is the consistent point as a number that grows with the source's history; OffsetKnown is
+	// false where the source's stamps have none.
+	Offset      uint64
+	OffsetKnown bool
 	// PointAt is when the consistent point was last advanced in the target; zero if never.
 	PointAt time.Time
 	// ConsistentSince is since when every state of the target is one of the source's.
@@ -75,6 +92,8 @@ type Status struct {
 	Rejected int64
 	// Mutations counts those that have landed since the start.
 	Mutations int64
+	// Letters and LetterBytes are the dead letters that are kept: how many, and their size.
+	Letters, LetterBytes int64
 }
 
 // State is what a loop is doing.
@@ -105,6 +124,10 @@ func (l *Loop) Status() Status {
 	defer l.mu.Unlock()
 	s := l.status
 	s.Staleness, s.StalenessKnown = staleness.Known()
+	s.Letters, s.LetterBytes = l.open.kept()
+	if point, ok := s.Point.(logical.OffsetStamp); ok {
+		s.Offset, s.OffsetKnown = point.Offset(), true
+	}
 	return s
 }
 
@@ -151,12 +174,11 @@ func (l *Loop) advance(stamp logical.Stamp) {
 // landed counts what one target transaction brought: source transactions (in serial mode), and
 // mutations.
 func (l *Loop) landed(txs, rows int) {
-	now := time.Now()
 	l.update(func(s *Status) {
 		s.State, s.Err = StateRunning, nil
 		s.Mutations += int64(rows)
+		l.counts.txs += int64(txs)
 	})
-	l.metrics.landed(now, txs, rows)
 	l.log.Debug("landed", "transactions", txs, "mutations", rows)
 	l.recovered()
 }
@@ -170,7 +192,6 @@ func (l *Loop) failed(err error) {
 	}
 	now := time.Now()
 	l.update(func(s *Status) { s.State, s.Err, s.ErrAt = state, err, now })
-	l.metrics.failed(class)
 	l.mu.Lock()
 	n, say := l.errLog.repeats(err.Error(), 1, now)
 	l.mu.Unlock()
@@ -218,7 +239,6 @@ func (l *Loop) recovered() {
 // rejected reports mutations that were set aside or discarded.
 func (l *Loop) rejected(n int, reason error) {
 	l.update(func(s *Status) { s.Rejected += int64(n) })
-	l.metrics.rejected(n, l.config.OnReject)
 	l.mu.Lock()
 	total, say := l.badLog.repeats(reason.Error(), n, time.Now())
 	if say {
@@ -264,7 +284,7 @@ func (l *Loop) staleness() mode.Staleness {
 		}
 		return mode.Unknown()
 	}
-	source, ok := l.dialect.(logical.Stalenesser)
+	source, ok := as[logical.Stalenesser](l.dialect)
 	if !ok {
 		return mode.Unknown()
 	}

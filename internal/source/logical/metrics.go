@@ -1,130 +1,296 @@
 package logical
 
 import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tailrace-cdc/tailrace/internal/source/logical/meter"
 	"github.com/tailrace-cdc/tailrace/internal/source/logical/mode"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
-// Metrics are the metrics of all loops of a factory, each series with the label loop. They register
-// nowhere by themselves.
+// Metrics shows the loops of a factory, each series with the label loop. The loops are asked when
+// metrics are gathered, so that staleness grows also while a loop is stuck, and a loop that is gone has no
+// series. They register nowhere by themselves.
 type Metrics struct {
-	commits     *prometheus.CounterVec
-	failures    *prometheus.CounterVec
-	lastCommit  *prometheus.GaugeVec
-	txs         *prometheus.CounterVec
-	mutations   *prometheus.CounterVec
-	rejected    *prometheus.CounterVec
-	reconnects  *prometheus.CounterVec
-	leasesLost  *prometheus.CounterVec
-	switches    *prometheus.CounterVec
-	backfilling *prometheus.GaugeVec
-	live        *liveCollector
+	mu    sync.Mutex
+	loops map[string]*Loop
 }
 
 // NewMetrics makes the metrics and registers them with reg, which may be nil.
 func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"loop"}, labels...))
-	}
-	gauge := func(name, help string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"loop"})
-	}
-	m := &Metrics{
-		commits:     counter("logical_commit_success_total", "Target transactions that were committed."),
-		failures:    counter("logical_commit_failure_total", "Attempts at a target transaction that failed, by class of error.", "class"),
-		lastCommit:  gauge("logical_last_commit_seconds", "When the target last committed, in seconds since the Unix epoch."),
-		txs:         counter("logical_transactions_total", "Source transactions that have landed in the target."),
-		mutations:   counter("logical_mutations_total", "Mutations that have landed in the target."),
-		rejected:    counter("logical_rejected_total", "Mutations that the target rejected for good, by what became of them.", "policy"),
-		reconnects:  counter("logical_source_reconnects_total", "How often reading the source was begun again."),
-		leasesLost:  counter("logical_lease_lost_total", "How often the lease of the loop was lost: to another process, or with an answer of the target."),
-		switches:    counter("logical_mode_switches_total", "Mode switches, by reason.", "reason"),
-		backfilling: gauge("logical_backfill_status", "1 while the loop is in fan mode, 0 otherwise."),
-		live:        newLiveCollector(),
-	}
+	m := &Metrics{loops: map[string]*Loop{}}
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range m.collectors() {
-		if err := reg.Register(c); err != nil {
-			return nil, err
+	return m, reg.Register(m)
+}
+
+// add shows a loop. One of the same name, which must have ended, is shown no more.
+func (m *Metrics) add(l *Loop) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.loops[l.name] = l
+}
+
+func (m *Metrics) remove(l *Loop) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.loops[l.name] == l {
+		delete(m.loops, l.name)
+	}
+}
+
+// A metric is a family of series of each loop.
+type metric struct {
+	name, help string
+	kind       prometheus.ValueType // not of histograms
+	label      string               // besides the loop's
+	// value returns the only value; each, the values by label; histogram, what it says.
+	value     func(*figures) (float64, bool)
+	each      func(*figures) map[string]float64
+	histogram func(*figures) meter.Histogram
+}
+
+// figures are what is known of a loop when metrics are gathered.
+type figures struct {
+	Stats
+	meter.Figures
+	config logical.Config
+}
+
+func (m *metric) desc() *prometheus.Desc {
+	labels := []string{"loop"}
+	if m.label != "" {
+		labels = append(labels, m.label)
+	}
+	return prometheus.NewDesc(m.name, m.help, labels, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+	for i := range families {
+		ch <- families[i].desc()
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	m.mu.Lock()
+	loops := slices.Collect(maps.Values(m.loops))
+	m.mu.Unlock()
+	all := make([]figures, len(loops))
+	for i, l := range loops {
+		all[i] = figures{l.Stats(), l.meter.Figures(), l.config}
+	}
+	for i := range families {
+		family := &families[i]
+		desc := family.desc()
+		for n, l := range loops {
+			family.collect(ch, desc, l.name, &all[n])
 		}
 	}
-	return m, nil
 }
 
-func (m *Metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{
-		m.commits, m.failures, m.lastCommit, m.txs, m.mutations, m.rejected, m.reconnects, m.leasesLost,
-		m.switches, m.backfilling, m.live,
-	}
-}
-
-// of returns the metrics of one loop, whose series exist from then on.
-func (m *Metrics) of(l *Loop) *loopMetrics {
-	lm := &loopMetrics{
-		all: m, name: l.name,
-		commits: m.commits.WithLabelValues(l.name), lastCommit: m.lastCommit.WithLabelValues(l.name),
-		txs: m.txs.WithLabelValues(l.name), mutations: m.mutations.WithLabelValues(l.name),
-		reconnects: m.reconnects.WithLabelValues(l.name), leasesLost: m.leasesLost.WithLabelValues(l.name),
-		backfilling: m.backfilling.WithLabelValues(l.name),
-	}
-	m.live.add(l)
-	return lm
-}
-
-// loopMetrics are the metrics of one loop.
-type loopMetrics struct {
-	all  *Metrics
-	name string
-
-	commits, txs, mutations, reconnects, leasesLost prometheus.Counter
-	lastCommit, backfilling                         prometheus.Gauge
-}
-
-func (m *loopMetrics) landed(now time.Time, txs, rows int) {
-	m.commits.Inc()
-	m.txs.Add(float64(txs))
-	m.mutations.Add(float64(rows))
-	m.lastCommit.Set(float64(now.UnixMilli()) / 1e3)
-}
-
-func (m *loopMetrics) failed(class logical.Class) {
-	m.all.failures.WithLabelValues(m.name, class.String()).Inc()
-}
-
-func (m *loopMetrics) rejected(n int, policy logical.RejectPolicy) {
-	m.all.rejected.WithLabelValues(m.name, string(policy)).Add(float64(n))
-}
-
-func (m *loopMetrics) switches(reason mode.Reason) {
-	m.all.switches.WithLabelValues(m.name, string(reason)).Inc()
-}
-
-func (m *loopMetrics) mode(now mode.Mode) {
-	fan := 0.0
-	if now.Fan() {
-		fan = 1
-	}
-	m.backfilling.Set(fan)
-}
-
-func (m *loopMetrics) reconnected() { m.reconnects.Inc() }
-func (m *loopMetrics) leaseLost()   { m.leasesLost.Inc() }
-
-// remove takes the loop's series away.
-func (m *loopMetrics) remove() {
-	m.all.live.remove(m.name)
-	labels := prometheus.Labels{"loop": m.name}
-	for _, c := range m.all.collectors() {
-		if vec, ok := c.(interface {
-			DeletePartialMatch(prometheus.Labels) int
-		}); ok {
-			vec.DeletePartialMatch(labels)
+func (m *metric) collect(ch chan<- prometheus.Metric, desc *prometheus.Desc, loop string, f *figures) {
+	switch {
+	case m.value != nil:
+		if v, known := m.value(f); known {
+			ch <- prometheus.MustNewConstMetric(desc, m.kind, v, loop)
 		}
+	case m.each != nil:
+		for label, v := range m.each(f) {
+			ch <- prometheus.MustNewConstMetric(desc, m.kind, v, loop, label)
+		}
+	default:
+		h := m.histogram(f)
+		ch <- prometheus.MustNewConstHistogram(desc, h.Count, h.Sum, h.Buckets, loop)
 	}
+}
+
+func integer[T int | int64](of func(*figures) T) func(*figures) (float64, bool) {
+	return func(f *figures) (float64, bool) { return float64(of(f)), true }
+}
+
+func yes(of func(*figures) bool) func(*figures) (float64, bool) {
+	return func(f *figures) (float64, bool) { return number(of(f)), true }
+}
+
+func number(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// moment returns seconds since the Unix epoch, for a time that is known.
+func moment(of func(*figures) time.Time) func(*figures) (float64, bool) {
+	return func(f *figures) (float64, bool) {
+		at := of(f)
+		return float64(at.UnixMilli()) / 1e3, !at.IsZero()
+	}
+}
+
+const (
+	gauge   = prometheus.GaugeValue
+	counter = prometheus.CounterValue
+)
+
+var families = []metric{
+	{
+		name: "logical_state", kind: gauge, label: "state", help: "1 for what the loop is doing.",
+		each: func(f *figures) map[string]float64 { return oneOf(f.State, states()) },
+	},
+	{
+		name: "logical_mode", kind: gauge, label: "mode", help: "1 for the mode in force.",
+		each: func(f *figures) map[string]float64 { return oneOf(f.Mode.String(), modes()) },
+	},
+	{
+		name: "logical_mode_seconds_total", kind: counter, label: "mode", help: "Time that was spent in each mode.",
+		each: func(f *figures) map[string]float64 {
+			return labelled(f.InMode, mode.Mode.String, time.Duration.Seconds)
+		},
+	},
+	{
+		name: "logical_mode_switches_total", kind: counter, label: "reason", help: "Mode switches, by reason.",
+		each: func(f *figures) map[string]float64 {
+			return labelled(f.Switches, func(r mode.Reason) string { return string(r) }, func(n int64) float64 { return float64(n) })
+		},
+	},
+	{
+		name: "logical_backfill_status", kind: gauge, help: "1 while the loop is in fan mode, 0 otherwise.",
+		value: yes(func(f *figures) bool { return f.Mode.Fan() }),
+	},
+	{
+		name: "logical_serial_too_slow", kind: gauge, help: "1 while serial mode cannot keep up with the source: three falls back to fan mode within an hour.",
+		value: yes(func(f *figures) bool { return f.SerialTooSlow }),
+	},
+	{
+		name: "logical_staleness_seconds", kind: gauge, help: "Age of the oldest source transaction that is not in the target; absent while it is not known.",
+		value: func(f *figures) (float64, bool) { return f.Staleness.Seconds(), f.StalenessKnown },
+	},
+	{
+		name: "logical_source_transactions_total", kind: counter, help: "Source transactions that were read, those that were read again included.",
+		value: integer(func(f *figures) int64 { return f.SourceTransactions }),
+	},
+	{
+		name: "logical_source_rollbacks_total", kind: counter, help: "How often what had been read and had not landed was given up.",
+		value: integer(func(f *figures) int64 { return f.SourceRollbacks }),
+	},
+	{
+		name: "logical_source_reconnects_total", kind: counter, help: "How often reading the source was begun again.",
+		value: integer(func(f *figures) int64 { return f.Reconnects }),
+	},
+	{
+		name: "logical_transactions_total", kind: counter, help: "Source transactions that have landed in the target.",
+		value: integer(func(f *figures) int64 { return f.Transactions }),
+	},
+	{
+		name: "logical_mutations_total", kind: counter, help: "Mutations that have landed in the target.",
+		value: integer(func(f *figures) int64 { return f.Mutations }),
+	},
+	{
+		name: "logical_commit_success_total", kind: counter, help: "Target transactions that were committed.",
+		value: integer(func(f *figures) int64 { return f.Commits }),
+	},
+	{
+		name: "logical_commit_failure_total", kind: counter, label: "class", help: "Calls at the target that failed, by class of error.",
+		each: func(f *figures) map[string]float64 {
+			return labelled(f.Failures, logical.Class.String, func(n int64) float64 { return float64(n) })
+		},
+	},
+	{
+		name: "logical_rollback_total", kind: counter, help: "Target transactions that were given up.",
+		value: integer(func(f *figures) int64 { return f.Rollbacks }),
+	},
+	{
+		name: "logical_fence_total", kind: counter, help: "How often older target transactions of the loop were fenced before something was applied again.",
+		value: integer(func(f *figures) int64 { return f.Fences }),
+	},
+	{
+		name: "logical_batch_mutations", help: "Mutations of each committed target transaction.",
+		histogram: func(f *figures) meter.Histogram { return f.Rows },
+	},
+	{
+		name: "logical_batch_seconds", help: "Time from begin to commit of each committed target transaction.",
+		histogram: func(f *figures) meter.Histogram { return f.Seconds },
+	},
+	{
+		name: "logical_last_commit_seconds", kind: gauge, help: "When the target last committed, in seconds since the Unix epoch.",
+		value: moment(func(f *figures) time.Time { return f.LastCommit }),
+	},
+	{
+		name: "logical_consistent_point_seconds", kind: gauge, help: "When the consistent point last advanced in the target, in seconds since the Unix epoch.",
+		value: moment(func(f *figures) time.Time { return f.PointAt }),
+	},
+	{
+		name: "logical_consistent_point_offset", kind: gauge, help: "The consistent point as a number that grows with the source's history, where the source has one.",
+		value: func(f *figures) (float64, bool) {
+			stamp, ok := f.Point.(logical.OffsetStamp)
+			if !ok {
+				return 0, false
+			}
+			return float64(stamp.Offset()), true
+		},
+	},
+	{
+		name: "logical_bytes_in_flight", kind: gauge, help: "Bytes of mutations that were read and are not yet in the target.",
+		value: integer(func(f *figures) int64 { return f.BytesInFlight }),
+	},
+	{
+		name: "logical_budget_waits_total", kind: counter, help: "How often reading had to wait because too many bytes were in flight.",
+		value: integer(func(f *figures) int64 { return f.BudgetWaits }),
+	},
+	{
+		name: "logical_lease_lost_total", kind: counter, help: "How often the lease of the loop was lost: to another process, or with an answer of the target.",
+		value: integer(func(f *figures) int64 { return f.LeasesLost }),
+	},
+	{
+		name: "logical_rejected_total", kind: counter, label: "policy", help: "Mutations that the target rejected for good, by what became of them: deadLetter is kept, discard is lost.",
+		each: func(f *figures) map[string]float64 {
+			return map[string]float64{string(f.config.OnReject): float64(f.Rejected)}
+		},
+	},
+	{
+		name: "logical_dead_letters", kind: gauge, help: "Dead letters that are kept.",
+		value: integer(func(f *figures) int64 { return f.Letters }),
+	},
+	{
+		name: "logical_dead_letter_bytes", kind: gauge, help: "Size of the dead letters that are kept; the stream stops at its bound.",
+		value: integer(func(f *figures) int64 { return f.LetterBytes }),
+	},
+}
+
+func states() []State {
+	return []State{StateStarting, StateRunning, StateRetrying, StateRejecting, StateStopped}
+}
+
+func modes() []string {
+	var names []string
+	for _, m := range mode.All() {
+		names = append(names, m.String())
+	}
+	return names
+}
+
+// oneOf gives one of all labels the value 1, and the others 0.
+func oneOf[T ~string](is T, all []T) map[string]float64 {
+	values := map[string]float64{}
+	for _, one := range all {
+		values[strings.ToLower(string(one))] = number(one == is)
+	}
+	return values
+}
+
+func labelled[K comparable, V any](of map[K]V, label func(K) string, value func(V) float64) map[string]float64 {
+	values := make(map[string]float64, len(of))
+	for k, v := range of {
+		values[label(k)] = value(v)
+	}
+	return values
 }

@@ -20,6 +20,7 @@ type pipe struct {
 	changed  chan struct{} // closed and replaced whenever the state changes
 	queue    []logical.Message
 	current  int64 // bytes of the message that was received last
+	handed   bool  // Process has a message and has not come back for more
 	ended    bool
 	rollback rollbackState
 }
@@ -84,7 +85,7 @@ func (p *pipe) Receive(ctx context.Context) (logical.Message, error) {
 		if p.queue = p.queue[1:]; len(p.queue) == 0 {
 			p.queue = nil
 		}
-		p.current = int64(msg.Size)
+		p.current, p.handed = int64(msg.Size), true
 		return true
 	})
 	return msg, err
@@ -101,12 +102,17 @@ func (p *pipe) Rollback(ctx context.Context) error {
 	return p.wait(ctx, func() bool { return p.rollback == rollbackNone })
 }
 
+// Flush returns when Process has dealt with everything that was sent, and has come back for more.
+func (p *pipe) Flush(ctx context.Context) error {
+	return p.wait(ctx, func() bool { return len(p.queue) == 0 && !p.handed })
+}
+
 // release gives back the message that was received last.
 func (p *pipe) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.budget.Release(p.current)
-	p.current = 0
+	p.current, p.handed = 0, false
 	if p.rollback == rollbackHanded {
 		p.rollback = rollbackNone
 	}

@@ -16,7 +16,7 @@ var errReadAgain = errors.New("the transaction is read again")
 // stampOf returns the stamp of the transaction that the i-th mutation belongs to.
 type stampOf func(i int) logical.Stamp
 
-func always(stamp logical.Stamp) stampOf { return func(int) logical.Stamp { return stamp } }
+func allAt(stamp logical.Stamp) stampOf { return func(int) logical.Stamp { return stamp } }
 
 // stampsOf returns the stamps of joined transactions.
 func stampsOf(batch []*segment) stampOf {
@@ -51,6 +51,9 @@ func (w *writer) reject(ctx context.Context, muts []logical.Mutation, stamps sta
 		at := bad.index(r.Index)
 		grown = grown.with(w.bad(&muts[at], at, stamps(at), r.Reason))
 	}
+	if w.loop.rejectRun.Load()+int64(grown.leading()) >= maxRejectRun {
+		return bad, onlyRejected(cause)
+	}
 	return grown, w.roomFor(grown, cause)
 }
 
@@ -60,15 +63,62 @@ func (w *writer) bad(m *logical.Mutation, at int, stamp logical.Stamp, reason er
 	if err != nil {
 		position = json.RawMessage("null")
 	}
-	return badMutation{at: at, reason: reason, letter: logical.NewDeadLetter(m, w.loop.identity, position, reason, time.Now())}
+	return badMutation{
+		at: at, stamp: stamp, points: m.Relation.Points, reason: reason,
+		letter: logical.NewDeadLetter(m, w.loop.identity, position, reason, time.Now()),
+	}
+}
+
+// joined returns the bad mutations with those added that join the dead letters of their rows: letters
+// that the target keeps, or those of the bad ones before them. What parts of one transaction have found
+// so far is in within.
+func (w *writer) joined(muts []logical.Mutation, stamps stampOf, bad badMutations, within *openLetters) badMutations {
+	open := w.loop.open
+	if w.config.OnReject != logical.RejectDeadLetter || len(bad) == 0 && !open.Any() && !within.Any() {
+		return bad
+	}
+	all := make(badMutations, 0, len(bad))
+	for i := range muts {
+		m := &muts[i]
+		switch {
+		case len(bad) > 0 && bad[0].at == i:
+			all = append(all, bad[0])
+			bad = bad[1:]
+		case open.Joins(stamps(i), m) || within.Joins(stamps(i), m):
+			one := w.bad(m, i, stamps(i), errJoined)
+			one.joins = true
+			all = append(all, one)
+		default:
+			continue
+		}
+		if last := &all[len(all)-1]; !last.points {
+			within.settled(&last.letter, last.stamp, false)
+		}
+	}
+	return all
 }
 
 // roomFor reports an error if the letters of the bad mutations would exceed the bound.
 func (w *writer) roomFor(bad badMutations, cause error) error {
-	if w.config.OnReject != logical.RejectDeadLetter || w.letterBytes.Load()+bad.bytes() <= w.config.MaxDeadLetterBytes {
+	if w.config.OnReject != logical.RejectDeadLetter || w.loop.letterBytes()+bad.bytes() <= w.config.MaxDeadLetterBytes {
 		return nil
 	}
 	return tooManyLetters(cause)
+}
+
+// maxRejectRun is how many mutations in a row may be rejected without one that is accepted. Beyond it something
+// is wrong with the target as a whole, and the stream stops.
+const maxRejectRun = 10_000
+
+// errJoined is the reason of a mutation that was not rejected itself.
+var errJoined = errors.New("an earlier mutation of the same row is a dead letter")
+
+func onlyRejected(cause error) error {
+	return &logical.Error{
+		Err:   errors.WithMessagef(cause, "the target has rejected %d mutations in a row and accepted none", maxRejectRun),
+		Class: logical.ClassReject,
+		Hint:  "look at the dead letters and mend the target: the stream goes on when it accepts a mutation, or when dead letters are discarded or replayed",
+	}
 }
 
 func tooManyLetters(cause error) error {
@@ -85,7 +135,7 @@ func (w *writer) rejectPart(ctx context.Context, seg *segment, base int, all bad
 	if class := logical.ClassOf(cause); class != logical.ClassReject && class != logical.ClassConstraint {
 		return cause
 	}
-	part, err := w.reject(ctx, seg.muts, always(seg.stamp), all.part(base, len(seg.muts)), cause)
+	part, err := w.reject(ctx, seg.muts, allAt(seg.stamp), all.part(base, len(seg.muts)), cause)
 	if err != nil {
 		return err
 	}
@@ -99,52 +149,15 @@ func (w *writer) rejectPart(ctx context.Context, seg *segment, base int, all bad
 	return errReadAgain
 }
 
-// bisect finds the first mutation that the target rejects, and the reason, by trying prefixes in
-// transactions that it rolls back.
-func (w *writer) bisect(ctx context.Context, muts []logical.Mutation) (index int, reason, err error) {
-	accepted, rejected := 0, len(muts) // lengths of prefixes
-	for n := len(muts); ; n = (accepted + rejected) / 2 {
-		err := w.attempt(ctx, muts[:n])
-		class := logical.ClassOf(err)
-		switch {
-		case err == nil && n == len(muts):
-			return 0, nil, &logical.Error{
-				Err:   errors.New("the target rejected a transaction, and accepts it when it is tried alone"),
-				Class: logical.ClassReject,
-			}
-		case err == nil:
-			accepted = n
-		case class == logical.ClassReject || class == logical.ClassConstraint:
-			rejected, reason = n, err
-		default:
-			return 0, nil, err
-		}
-		if rejected-accepted == 1 {
-			return rejected - 1, reason, nil
-		}
-	}
-}
-
-// attempt applies mutations and takes them back.
-func (w *writer) attempt(ctx context.Context, muts []logical.Mutation) error {
-	tx, err := w.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer w.rollback(tx)
-	if err := w.timed(ctx, func(ctx context.Context) error { return tx.Apply(ctx, muts) }); err != nil {
-		return err
-	}
-	return w.flush(ctx, tx)
-}
-
 // settledBad makes what was set aside visible (NOTHING SILENT), once it has been committed.
 func (w *writer) settledBad(bad badMutations) {
 	if len(bad) == 0 {
 		return
 	}
 	if w.config.OnReject == logical.RejectDeadLetter {
-		w.letterBytes.Add(bad.bytes())
+		for i := range bad {
+			w.loop.open.settled(&bad[i].letter, bad[i].stamp, bad[i].points)
+		}
 	}
 	w.loop.rejected(len(bad), bad[0].reason)
 }

@@ -41,13 +41,19 @@ func (l *Loop) run(ctx, stop context.Context) {
 func (l *Loop) once(ctx, stop context.Context) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	lease, giveBack, err := l.lease(stop)
+	if err != nil {
+		return err
+	}
+	defer giveBack()
 	w, release, err := l.takeOver(ctx, stop)
 	if err != nil {
 		return err
 	}
 	defer release()
+	defer l.welcome(w)()
 	w.fail = cancel
-	defer l.whileHeld(w.session, cancel)()
+	held := &holding{loop: l, session: w.session, source: lease, cancel: cancel}
 
 	// The source is read and processed until stop; what has been handed to a sink by then lands.
 	source, endSource := context.WithCancelCause(stop)
@@ -58,10 +64,13 @@ func (l *Loop) once(ctx, stop context.Context) (err error) {
 	in := newPipe(l.piped)
 	defer in.close()
 	group, source := errgroup.WithContext(source)
-	group.Go(func() error { return l.read(source, in) })
+	group.Go(func() error { return l.read(source, in, events) })
 	group.Go(func() error { return l.process(source, in, events) })
-	group.Go(func() error { return events.govern(source) })
-	group.Go(func() error { return l.acknowledge(source) })
+	attendant := &attendant{loop: l, events: events}
+	if err := attendant.attend(source, held); err != nil {
+		endSource(err)
+	}
+	defer held.while()()
 	err = group.Wait()
 	if stop.Err() != nil && ctx.Err() == nil {
 		if drained := events.drain(ctx); drained != nil && ctx.Err() == nil {
@@ -81,15 +90,9 @@ func (l *Loop) takeOver(ctx, stop context.Context) (*writer, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	release := func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-		defer cancel()
-		if err := session.Release(ctx); err != nil {
-			l.log.Warn("the lease could not be given back; it expires", "error", err.Error())
-		}
-	}
+	release := func() { l.release(ctx, session) }
 	w := &writer{
-		ctx: ctx, loop: l, session: session, traits: l.target.Traits(), budget: l.budget, config: l.config,
+		ctx: ctx, loop: l, session: l.meter.Session(session), traits: l.target.Traits(), budget: l.budget, config: l.config,
 		prepared: map[*logical.Relation]struct{}{},
 	}
 	if err := l.recall(taking, w); err != nil {
@@ -115,18 +118,12 @@ func (l *Loop) recall(ctx context.Context, w *writer) error {
 			return err
 		}
 	}
-	if store, ok := l.target.(logical.DeadLetters); ok {
-		err := w.timed(ctx, func(ctx context.Context) error {
-			_, bytes, err := store.CountDeadLetters(ctx, l.identity)
-			w.letterBytes.Store(bytes)
-			return err
-		})
-		if err != nil {
-			return err
-		}
+	if err := l.loadLetters(ctx, w); err != nil {
+		return err
 	}
+	w.skip = state.Skip
 	l.judge(state)
-	l.log.Debug("taken over", "storedPoint", string(state.Point), "storedMode", state.Mode, "consistentSince", state.ConsistentSince)
+	l.log.Debug("taken over", "storedPoint", string(state.Point), "storedMode", state.Mode, "consistentSince", state.ConsistentSince, "skip", state.Skip)
 	l.update(func(s *Status) {
 		s.State = StateRunning
 		// A target without a memo leaves the point to the source's own cursor and to what this
@@ -139,123 +136,15 @@ func (l *Loop) recall(ctx context.Context, w *writer) error {
 	return nil
 }
 
-// judge finds out from the memo whether a fan was cut short, and how far it may have come.
+// judge finds out from the memo whether a fan was cut short, and how far it may have come. A loop that
+// begins has everything to catch up with, if its source has a faster way for that.
 func (l *Loop) judge(state logical.MemoState) {
-	l.unclean = state.Point != nil && state.ConsistentSince.IsZero()
+	l.cutShort = state.Point != nil && state.ConsistentSince.IsZero()
 	l.uncleanUntil = nil
-	if source, ok := l.dialect.(logical.Stalenesser); ok && l.unclean {
+	if source, ok := as[logical.Stalenesser](l.dialect); ok && l.cutShort {
 		l.uncleanUntil, _ = source.Newest()
 	}
+	_, backfills := as[logical.Backfiller](l.dialect)
+	l.unclean = l.cutShort || state.Point == nil && backfills
 	l.control.SetUnclean(l.unclean)
-}
-
-// whileHeld cancels when the lease is lost, until the returned function is called.
-func (l *Loop) whileHeld(lease logical.Lease, cancel context.CancelCauseFunc) func() {
-	end, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		select {
-		case <-lease.Lost():
-			l.metrics.leaseLost()
-			cancel(errLeaseLost)
-		case <-end:
-		}
-	}()
-	return func() {
-		close(end)
-		<-ended
-	}
-}
-
-// read keeps the source being read. After each end it has the events rolled back, and goes on from
-// the consistent point.
-func (l *Loop) read(ctx context.Context, in *pipe) error {
-	for tries := l.newTries(); ; {
-		from := l.point()
-		err := l.dialect.ReadInto(ctx, from, &heard{in, l})
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err == nil {
-			err = errors.New("the source ended its stream")
-		}
-		l.sourceFailed("reading", err)
-		l.metrics.reconnected()
-		if err := in.Rollback(ctx); err != nil {
-			return err
-		}
-		if from.Compare(l.point()) != 0 {
-			tries = l.newTries() // there was progress
-		}
-		if err := tries.wait(ctx, err); err != nil {
-			return err
-		}
-	}
-}
-
-// heard is the outbox of one ReadInto: its first message says that the source is there.
-type heard struct {
-	*pipe
-	loop *Loop
-}
-
-// Send implements logical.Outbox.
-func (h *heard) Send(ctx context.Context, msg logical.Message) error {
-	if h.loop != nil {
-		h.loop.sourceHeard()
-		h.loop = nil
-	}
-	return h.pipe.Send(ctx, msg)
-}
-
-func (l *Loop) process(ctx context.Context, in *pipe, events logical.Events) error {
-	err := l.dialect.Process(ctx, in, events)
-	if err == nil && ctx.Err() == nil {
-		err = errors.New("logical: Process returned without an error although its inbox had not ended")
-	}
-	return err
-}
-
-// acknowledge tells the source of the consistent point, at most every tenth of StandbyTimeout.
-func (l *Loop) acknowledge(ctx context.Context) error {
-	source, ok := l.dialect.(logical.Acknowledger)
-	if !ok {
-		return nil
-	}
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	var told logical.Stamp
-	for {
-		changed := l.Changed()
-		if point := l.point(); told == nil || point.Compare(told) > 0 {
-			if err := source.Acknowledge(ctx, point); err != nil {
-				l.sourceFailed("telling it of progress", err)
-			}
-			told = point
-		}
-		pause.Reset(l.config.StandbyTimeout / 10)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// acknowledgeNow tells the source of the consistent point when the loop ends.
-func (l *Loop) acknowledgeNow(ctx context.Context) {
-	source, ok := l.dialect.(logical.Acknowledger)
-	if !ok {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
-	defer cancel()
-	if err := source.Acknowledge(ctx, l.point()); err != nil {
-		l.log.Warn("the source could not be told of the last progress; it sends that again", "error", err.Error())
-	}
 }

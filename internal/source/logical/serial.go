@@ -3,6 +3,9 @@ package logical
 import (
 	"context"
 	"sync"
+	"time"
+
+	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -14,14 +17,15 @@ const maxJoinedRows = 10_000
 // serial is the sink of serial mode: source transactions are applied in order, in target
 // transactions that end on source transaction boundaries (ATOMIC).
 //
-// A goroutine of its own applies. While it is busy with one target transaction, the source
+// A goroutine of its own applies, for as long as there is something to apply. While it is busy with one target transaction, the source
 // transactions that arrive meanwhile wait, and the next target transaction takes all of them: the
 // group commit of databases, without a timer. A source transaction that does not fit into the budget
 // is streamed into one open target transaction instead.
 type serial struct {
 	w *writer
 
-	cur *segment // the transaction that is being collected; owned by the caller of Events
+	cur  *segment // the transaction that is being collected; owned by the caller of Events
+	skip int      // how many of its mutations are in the target already
 
 	mu      sync.Mutex
 	changed chan struct{}
@@ -31,9 +35,10 @@ type serial struct {
 	doing   *segment // the first that is being applied, while busy
 	err     error
 
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	done   chan struct{}
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	running bool // a goroutine applies
+	workers sync.WaitGroup
 }
 
 // A segment is a source transaction, or a part of one that is too large to be held.
@@ -52,9 +57,11 @@ const segmentBytes = 256
 // newSerial returns the sink. After a fan it begins with a memo that says that the target is consistent,
 // for readers who ask while the source is silent.
 func newSerial(w *writer, afterFan bool) *serial {
-	s := &serial{w: w, changed: make(chan struct{}), done: make(chan struct{})}
+	s := &serial{w: w, changed: make(chan struct{}), asking: true}
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(w.ctx))
-	go s.run(afterFan)
+	if afterFan {
+		s.start(true)
+	}
 	return s
 }
 
@@ -64,11 +71,15 @@ func (s *serial) OnBegin(ctx context.Context, stamp logical.Stamp) error {
 		return err
 	}
 	s.cur = &segment{stamp: stamp, bytes: segmentBytes, first: true}
+	s.skip = s.w.skip
 	return s.failure()
 }
 
 // OnData implements logical.Events.
 func (s *serial) OnData(ctx context.Context, muts []logical.Mutation) error {
+	skipped := min(s.skip, len(muts))
+	s.skip -= skipped
+	muts = muts[skipped:]
 	for len(muts) > 0 {
 		n, bytes := s.portion(muts)
 		if len(s.cur.muts) > 0 && s.cur.bytes+bytes > s.w.budget.Size()/2 {
@@ -101,6 +112,7 @@ func (s *serial) portion(muts []logical.Mutation) (n int, bytes int64) {
 func (s *serial) OnCommit(context.Context) error {
 	s.cur.last = true
 	s.handOver(nil)
+	s.w.skip = 0
 	return s.failure()
 }
 
@@ -126,6 +138,16 @@ func (s *serial) handOver(next *segment) {
 	s.asking = false
 	s.cur = next
 	s.broadcast()
+	if !s.running && s.err == nil {
+		s.start(false)
+	}
+}
+
+// start has a goroutine apply. The lock is held, or nobody else has the sink yet.
+func (s *serial) start(afterFan bool) {
+	s.running, s.asking = true, false
+	skip := s.w.skip
+	s.workers.Go(func() { s.run(afterFan, skip) })
 }
 
 // drain returns when everything that was handed over has landed.
@@ -151,7 +173,7 @@ func (s *serial) drain(ctx context.Context) error {
 // stop ends the sink: what has not landed when it returns never will (through this sink).
 func (s *serial) stop(cause error) {
 	s.cancel(cause)
-	<-s.done
+	s.workers.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, seg := range s.queue {
@@ -181,17 +203,20 @@ func (s *serial) broadcast() {
 	s.changed = make(chan struct{})
 }
 
-// run applies what is handed over until the sink is stopped or fails.
-func (s *serial) run(afterFan bool) {
-	defer close(s.done)
+// run applies what was handed over, until there is nothing left or the sink is stopped or fails.
+func (s *serial) run(afterFan bool, skip int) {
 	if afterFan {
-		if err := s.w.declare(s.ctx); err != nil {
+		if err := s.w.declare(s.ctx, skip); err != nil {
 			s.fail(err)
 			return
 		}
 	}
 	for {
-		batch, err := s.next(false)
+		s.w.loop.signal(s.ctx, signalNext, 0)
+		batch, err := s.next(false, 0)
+		if err == nil && batch == nil {
+			return
+		}
 		if err == nil {
 			if batch[0].whole() {
 				err = s.w.applyWhole(s.ctx, batch)
@@ -222,23 +247,44 @@ func (s *serial) fail(err error) {
 	}
 }
 
-// next waits for what is to be applied next: consecutive whole transactions, or one part of a
-// transaction. The goroutine counts as busy until it asks again, unless inside a transaction.
-func (s *serial) next(inside bool) ([]*segment, error) {
+// errIdle says that there has been nothing to apply for a while.
+var errIdle = errors.New("nothing came")
+
+// next returns what is to be applied next: consecutive whole transactions, or one part of a transaction;
+// nothing if there is nothing, and the goroutine is to end. Inside a transaction it waits for its next
+// part, no longer than a patience that is not 0. The goroutine counts as busy until it asks again, unless
+// inside a transaction.
+func (s *serial) next(inside bool, patience time.Duration) ([]*segment, error) {
+	var expired <-chan time.Time
+	if patience > 0 {
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		expired = timer.C
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.busy = inside; len(s.queue) == 0; {
 		s.asking = true
 		s.broadcast()
+		if !inside && s.ctx.Err() == nil {
+			s.running = false
+			return nil, nil
+		}
 		changed := s.changed
+		idle := false
 		s.mu.Unlock()
 		select {
 		case <-changed:
+		case <-expired:
+			idle = true
 		case <-s.ctx.Done():
 		}
 		s.mu.Lock()
-		if s.ctx.Err() != nil {
+		switch {
+		case s.ctx.Err() != nil:
 			return nil, context.Cause(s.ctx)
+		case idle:
+			return nil, errIdle
 		}
 	}
 	s.busy, s.doing = true, s.queue[0]
@@ -279,10 +325,16 @@ func (s *serial) stream(seg *segment) error {
 	}
 	defer s.w.rollback(tx)
 	defer func() { s.release(seg) }()
-	bad := s.w.loop.badOf(seg.stamp)
+	bad, within := s.w.loop.badOf(seg.stamp), newOpenLetters()
+	var aside badMutations // the bad ones, and those that join them
 	rows := 0
 	for {
-		err := s.w.applyTo(s.ctx, tx, seg.muts, bad.part(rows, len(seg.muts)))
+		part := s.w.joined(seg.muts, allAt(seg.stamp), bad.part(rows, len(seg.muts)), within)
+		aside = append(aside, part.moved(rows)...)
+		err := s.w.roomFor(aside, errJoined)
+		if err == nil {
+			err = s.w.applyTo(s.ctx, tx, seg.muts, part)
+		}
 		if err == nil {
 			err = s.w.flush(s.ctx, tx)
 		}
@@ -295,11 +347,11 @@ func (s *serial) stream(seg *segment) error {
 			break
 		}
 		s.release(seg)
-		batch, err := s.next(true)
+		next, err := s.nextPart(tx)
 		if err != nil {
 			return err
 		}
-		seg = batch[0]
+		seg = next
 		if err := s.w.prepareInside(s.ctx, tx, seg.muts); err != nil {
 			return err
 		}
@@ -308,9 +360,28 @@ func (s *serial) stream(seg *segment) error {
 		return err
 	}
 	s.w.loop.forgetBad(seg.stamp)
-	s.w.settledBad(bad)
-	s.w.landed(seg.stamp, 1, rows-len(bad))
+	s.w.settledBad(aside)
+	s.w.landed(seg.stamp, 1, rows, aside)
 	return nil
+}
+
+// nextPart waits for the next part of a transaction that is streamed, and keeps the target's transaction alive
+// meanwhile: one that is silent for long is ended by its server, so that a frozen client cannot hold
+// the epoch (FENCED), and the source of this one may only be slow.
+func (s *serial) nextPart(tx logical.Tx) (*segment, error) {
+	for {
+		s.w.loop.signal(s.ctx, signalNext, 0)
+		batch, err := s.next(true, s.w.config.StandbyTimeout)
+		switch {
+		case err == nil:
+			return batch[0], nil
+		case err != errIdle:
+			return nil, err
+		}
+		if err := s.w.flush(s.ctx, tx); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // oldest implements sink.

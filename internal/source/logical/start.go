@@ -3,6 +3,7 @@ package logical
 import (
 	"context"
 
+	"github.com/tailrace-cdc/tailrace/internal/source/logical/meter"
 	"github.com/tailrace-cdc/tailrace/internal/source/logical/mode"
 	"github.com/tailrace-cdc/tailrace/internal/util/retry"
 	"github.com/tailrace-cdc/tailrace/logical"
@@ -20,7 +21,8 @@ func (f *Factory) start(s settings, dialect logical.Dialect) *Loop {
 	piped, least := config.BytesInFlight/pipePart, int64(logical.MinBytesInFlight/pipePart)
 	l := &Loop{
 		name: s.name, identity: s.identity, holder: f.config.Holder,
-		dialect: dialect, target: s.target, config: config,
+		config: config, target: f.config.Chaos.Target(s.name, s.target), meter: meter.New(), counts: newCounts(),
+		rand: f.config.Rand, open: newOpenLetters(), replaying: newTurn(), signals: f.signals,
 		piped:  f.pool.Join(piped, least),
 		budget: f.pool.Join(config.BytesInFlight-piped, logical.MinBytesInFlight-least),
 		log:    f.config.Log.With("loop", s.name),
@@ -33,7 +35,8 @@ func (f *Factory) start(s settings, dialect logical.Dialect) *Loop {
 		oldest:  nothingInFlight,
 		status:  Status{State: StateStarting}, bad: map[string]badMutations{},
 	}
-	l.metrics = f.config.Metrics.of(l)
+	l.dialect = l.meter.Dialect(f.config.Chaos.Dialect(s.name, dialect))
+	f.config.Metrics.add(l)
 	go func() {
 		defer close(l.done)
 		defer cancel(nil)

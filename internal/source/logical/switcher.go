@@ -2,6 +2,7 @@ package logical
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/pkg/errors"
@@ -34,17 +35,29 @@ type switcher struct {
 	turn turn // to call the sink
 	sink sink
 	open bool // inside a transaction
-}
 
-// governEvery is how often the mode is reconsidered while the source is silent, unless the window is so
-// short that its quarter is less.
-const governEvery = 500 * time.Millisecond
+	stirred chan struct{} // tells the attendant that there is something to look after
+	pacing  atomic.Int64  // a time.Duration
+
+	tooSlow bool // serial mode cannot keep up, by the last decision
+	cleaned bool // the target has become clean, and the mode has not changed since
+
+	// What follows is about a backfill; see logical.Backfiller.
+	begun       logical.Stamp // of the transaction that is open
+	last        logical.Stamp // of the transaction that was committed last; nil after a rollback
+	backfilling bool
+	backfilled  logical.Stamp // the end of the backfill
+}
 
 // newSwitcher starts in the mode that the loop was in, or was about to change to.
 func newSwitcher(w *writer) *switcher {
-	s := &switcher{w: w, turn: newTurn()}
+	s := &switcher{w: w, turn: newTurn(), stirred: make(chan struct{}, 1)}
+	if _, ok := as[logical.Backfiller](w.loop.dialect); ok {
+		s.backfilling = w.loop.unclean // it is about to begin
+	}
 	w.loop.control.Begin()
 	s.enter(w.loop.control.Mode())
+	s.setPace(mode.Unknown())
 	return s
 }
 
@@ -54,6 +67,7 @@ func (s *switcher) enter(m mode.Mode) {
 	now := time.Now()
 	fromFan := false
 	l.update(func(st *Status) {
+		l.counts.spend(st.Mode, now)
 		fromFan = st.Mode.Fan() && st.Point != nil
 		st.Mode = m
 		switch {
@@ -69,7 +83,6 @@ func (s *switcher) enter(m mode.Mode) {
 		s.sink = newSerial(s.w, fromFan)
 	}
 	l.inFlight(s.sink.oldest)
-	l.metrics.mode(m)
 }
 
 // inFlight says how to find the oldest transaction in flight from now on.
@@ -87,10 +100,17 @@ func (s *switcher) OnBegin(ctx context.Context, stamp logical.Stamp) error {
 		return err
 	}
 	defer s.turn.unlock()
+	if s.open {
+		return errors.New("logical: OnBegin was called within a transaction")
+	}
 	if err := s.steer(ctx); err != nil {
 		return err
 	}
-	s.open = true
+	s.open, s.begun = true, stamp
+	if fast := int64(s.fast()); s.pacing.Load() > fast {
+		s.pacing.Store(fast)
+		s.stir()
+	}
 	return s.sink.OnBegin(ctx, stamp)
 }
 
@@ -100,6 +120,9 @@ func (s *switcher) OnData(ctx context.Context, muts []logical.Mutation) error {
 		return err
 	}
 	defer s.turn.unlock()
+	if !s.open {
+		return errors.New("logical: OnData was called outside of a transaction")
+	}
 	return s.sink.OnData(ctx, muts)
 }
 
@@ -109,7 +132,10 @@ func (s *switcher) OnCommit(ctx context.Context) error {
 		return err
 	}
 	defer s.turn.unlock()
-	s.open = false
+	if !s.open {
+		return errors.New("logical: OnCommit was called outside of a transaction")
+	}
+	s.open, s.last = false, s.begun
 	return s.sink.OnCommit(ctx)
 }
 
@@ -119,30 +145,8 @@ func (s *switcher) OnRollback(ctx context.Context) error {
 		return err
 	}
 	defer s.turn.unlock()
-	s.open = false
+	s.open, s.last = false, nil
 	return s.sink.OnRollback(ctx)
-}
-
-// govern changes the mode while the source is silent.
-func (s *switcher) govern(ctx context.Context) error {
-	every := governEvery
-	if window := s.w.config.BackfillWindow; window > 0 {
-		every = max(time.Millisecond, min(every, window/4))
-	} else if !s.w.loop.unclean {
-		return nil
-	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-		if err := s.steerBetween(ctx); err != nil {
-			return err
-		}
-	}
 }
 
 // steerBetween changes the mode if it is time to and no transaction is open.
@@ -162,14 +166,22 @@ func (s *switcher) steer(ctx context.Context) error {
 	l := s.w.loop
 	staleness := l.staleness()
 	if l.unclean && s.passed(staleness) {
-		l.unclean = false
+		l.unclean, s.cleaned = false, true
 		l.control.SetUnclean(false)
 	}
+	if s.cleaned {
+		staleness = s.atLeastCaughtUp(staleness)
+	}
 	d := l.control.Observe(time.Now(), staleness)
+	if d.SerialTooSlow != s.tooSlow {
+		s.tooSlow = d.SerialTooSlow
+		l.count(func(c *counts) { c.serialTooSlow = d.SerialTooSlow })
+	}
 	if d.Warn {
 		l.log.Warn("serial mode cannot keep up with the source; raise --backfillWindow, or give the target more power",
 			"backfillWindow", s.w.config.BackfillWindow)
 	}
+	defer func() { s.setPace(staleness) }()
 	if !d.Switched {
 		return nil
 	}
@@ -177,9 +189,10 @@ func (s *switcher) steer(ctx context.Context) error {
 		return err
 	}
 	s.sink.stop(errSwitched)
+	s.cleaned = false
 	s.enter(d.Mode)
 	l.control.Settled(time.Now())
-	l.metrics.switches(d.Reason)
+	l.count(func(c *counts) { c.switches[d.Reason]++ })
 	by, _ := staleness.Known()
 	l.log.Info("the mode changed", "mode", d.Mode.String(), "reason", string(d.Reason), "staleness", by.Round(time.Millisecond))
 	return nil
@@ -188,7 +201,12 @@ func (s *switcher) steer(ctx context.Context) error {
 // passed reports whether everything has landed that a fan which was cut short may have left in the target.
 func (s *switcher) passed(staleness mode.Staleness) bool {
 	l := s.w.loop
-	if l.uncleanUntil != nil {
+	switch {
+	case s.backfilling, s.backfilled != nil && l.point().Compare(s.backfilled) < 0:
+		return false
+	case !l.cutShort:
+		return true
+	case l.uncleanUntil != nil:
 		return l.point().Compare(l.uncleanUntil) >= 0
 	}
 	// The source could not say where its end was: it is passed when nothing waits.

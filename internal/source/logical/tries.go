@@ -13,7 +13,7 @@ type tries struct {
 }
 
 func (l *Loop) newTries() tries {
-	return tries{l, retry.New(retry.Config{Base: l.config.RetryDelay, Max: l.config.RetryMax})}
+	return tries{l, retry.New(retry.Config{Base: l.config.RetryDelay, Max: l.config.RetryMax, Rand: l.rand})}
 }
 
 // wait returns when it is time for the next attempt, or with an error when ctx ends.

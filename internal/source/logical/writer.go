@@ -3,7 +3,7 @@ package logical
 import (
 	"context"
 	"encoding/json"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/pkg/errors"
@@ -27,12 +27,19 @@ type writer struct {
 	// applies uses it.
 	prepared map[*logical.Relation]struct{}
 	scratch  []logical.Mutation
-	// letterBytes is the size of the loop's dead letters.
-	letterBytes atomic.Int64
+	// skip is how many mutations of the first transaction are in the target already. It belongs to
+	// the caller of Events.
+	skip int
+	// guests are calls from outside that use the session; see Loop.visit.
+	guests sync.WaitGroup
+	visits context.Context // that of the guests
 }
 
 // maxPrepared bounds the relations that are remembered as prepared; asking again is cheap.
 const maxPrepared = 4096
+
+// hastyConflicts is how often a transaction that lost against another one is tried again without a delay.
+const hastyConflicts = 3
 
 // applyWhole applies whole source transactions in one target transaction, and does not give up
 // before they have landed, ctx ends, or the loop is fenced out: they are in memory, so that there is
@@ -42,9 +49,12 @@ func (w *writer) applyWhole(ctx context.Context, batch []*segment) error {
 	muts := w.join(batch)
 	defer clear(w.scratch)
 	stamps := stampsOf(batch)
-	var bad badMutations
-	for tries := w.loop.newTries(); ; {
-		err := w.try(ctx, muts, last, bad)
+	bad := w.joined(muts, stamps, nil, newOpenLetters())
+	for tries, conflicts := w.loop.newTries(), 0; ; {
+		err := w.roomFor(bad, errJoined)
+		if err == nil {
+			err = w.try(ctx, muts, last, bad)
+		}
 		if err == nil {
 			break
 		}
@@ -59,17 +69,23 @@ func (w *writer) applyWhole(ctx context.Context, batch []*segment) error {
 		case logical.ClassReject, logical.ClassConstraint:
 			var grown badMutations
 			if grown, err = w.reject(ctx, muts, stamps, bad, err); err == nil {
-				bad = grown
+				bad = w.joined(muts, stamps, grown, newOpenLetters())
 				continue
 			}
 		case logical.ClassUnknownCommit, logical.ClassRetry, logical.ClassConflict:
 		}
 		w.loop.failed(err)
-		if err := tries.wait(ctx, err); err != nil {
-			return err
+		conflict := logical.ClassOf(err) == logical.ClassConflict // it was rolled back by the target itself
+		if conflict {
+			conflicts++
 		}
-		if logical.ClassOf(err) == logical.ClassConflict {
-			continue // it was rolled back by the target itself
+		if !conflict || conflicts > hastyConflicts {
+			if err := tries.wait(ctx, err); err != nil {
+				return err
+			}
+		}
+		if conflict {
+			continue
 		}
 		landed, err := w.settle(ctx, last)
 		if err != nil {
@@ -80,7 +96,7 @@ func (w *writer) applyWhole(ctx context.Context, batch []*segment) error {
 		}
 	}
 	w.settledBad(bad)
-	w.landed(last, len(batch), len(muts)-len(bad))
+	w.landed(last, len(batch), len(muts), bad)
 	return nil
 }
 
@@ -209,12 +225,13 @@ func (w *writer) rollback(tx logical.Tx) {
 
 // declare stores the memo as it is now, and tries until that is done. An attempt whose outcome is not known
 // is fenced, so that it cannot take effect later, over a newer memo.
-func (w *writer) declare(ctx context.Context) error {
+func (w *writer) declare(ctx context.Context, skip int) error {
 	for tries := w.loop.newTries(); ; {
 		state, err := w.loop.memoState(w.loop.point())
 		if err != nil {
 			return err
 		}
+		state.Skip = skip
 		err = w.timed(ctx, func(ctx context.Context) error { return w.session.SaveMemo(ctx, state) })
 		if err == nil {
 			return nil
@@ -277,10 +294,16 @@ func (w *writer) settleOnce(ctx context.Context, stamp logical.Stamp) (landed bo
 	return stored.Compare(stamp) >= 0, nil
 }
 
-// landed reports that everything up to stamp is durably in the target.
-func (w *writer) landed(stamp logical.Stamp, txs, rows int) {
+// landed reports that everything up to stamp is durably in the target: so many transactions with so many
+// mutations, of which some were bad.
+func (w *writer) landed(stamp logical.Stamp, txs, rows int, bad badMutations) {
+	if last := bad.trailing(rows); last < rows {
+		w.loop.rejectRun.Store(int64(last))
+	} else {
+		w.loop.rejectRun.Add(int64(bad.rejected()))
+	}
 	w.loop.advance(stamp)
-	w.loop.landed(txs, rows)
+	w.loop.landed(txs, rows-len(bad))
 }
 
 // timed runs one statement within --applyTimeout.

@@ -52,6 +52,7 @@ func (x *tx) planAll(ctx context.Context, muts []logical.Mutation) error {
 			}
 		}
 		w.plans = append(w.plans, p)
+		x.noted.ignored += p.leavesOut(m)
 		if no := p.refuses(m, &w.mask); no != "" {
 			why := errors.New("postgres: table \"" + m.Relation.String() + "\": " + no)
 			rejected = append(rejected, logical.Rejection{Index: i, Reason: why})
@@ -143,7 +144,7 @@ func (x *tx) statements(ctx context.Context, b *batch, muts []logical.Mutation) 
 	b.sort()
 	w := x.w
 	if b.collisions > 0 {
-		x.s.t.collide(b)
+		x.collide(b)
 	}
 	first := w.plans[b.entries[0].last]
 	if !b.varied && !slices.ContainsFunc(b.entries, func(e entry) bool { return e.op != b.entries[0].op }) {

@@ -99,6 +99,7 @@ type table struct {
 	sqls        sync.Map // verb, mask and key → *groupSQL
 	copies      copyState
 	warned      atomic.Bool // of collisions
+	ignored     sync.Map    // names of columns that are left out, and were named
 }
 
 type column struct {

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/pkg/errors"
 
+	"github.com/tailrace-cdc/tailrace/internal/target/tally"
 	"github.com/tailrace-cdc/tailrace/internal/util/ident"
 )
 
@@ -36,8 +37,8 @@ type Config struct {
 	// Pooled says that a connection pooler such as PgBouncer in transaction mode stands in between:
 	// nothing outlives a transaction then, neither settings nor prepared statements.
 	Pooled bool
-	// IgnoreMissingColumns leaves out values whose column the table of a database does not have,
-	// instead of waiting for the column.
+	// IgnoreMissingColumns leaves out values whose column a table of the user's does not have, instead of
+	// waiting for the column. They are counted in Tally, and each column is named once in the log.
 	IgnoreMissingColumns bool
 	// MaxColumns bounds the columns of a table that Tailrace makes; points that would need more are
 	// refused. Default 1000; PostgreSQL itself stops at 1600.
@@ -47,6 +48,8 @@ type Config struct {
 	MaxTables int
 	// ApplicationName is what the server shows of its sessions. Default "tailrace".
 	ApplicationName string
+	// Tally counts what nobody may miss. Default: one of the target's own.
+	Tally *tally.Tally
 	// Logger receives what an operator may want to know. Default: nothing is logged.
 	Logger *slog.Logger
 
@@ -68,6 +71,9 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxTables, 10_000)
 	setDefault(&c.copyRows, minCopyRows)
 	setDefault(&c.ApplicationName, "tailrace")
+	if c.Tally == nil {
+		c.Tally = &tally.Tally{}
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

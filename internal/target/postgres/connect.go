@@ -34,13 +34,13 @@ func (t *Target) newPool(size int) (*pgxpool.Pool, error) {
 	conn.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: 3 * time.Second}
 	}
-	conn.AfterConnect = t.afterConnect
+	conn.AfterConnect = func(ctx context.Context, c *pgconn.PgConn) error { return t.afterConnect(ctx, c, &conn.Config) }
 	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
 	return pool, errors.Wrap(err, "postgres: pool")
 }
 
 // afterConnect makes the session what DURABLE THERE and FENCED rest on.
-func (t *Target) afterConnect(ctx context.Context, c *pgconn.PgConn) error {
+func (t *Target) afterConnect(ctx context.Context, c *pgconn.PgConn, asked *pgconn.Config) error {
 	crdb := c.ParameterStatus("crdb_version") != ""
 	t.crdb.Store(crdb)
 	if t.cfg.Pooled {
@@ -59,7 +59,7 @@ func (t *Target) afterConnect(ctx context.Context, c *pgconn.PgConn) error {
 	}
 	attrs := []any{
 		"host", c.Conn().RemoteAddr().String(), "server_version", c.ParameterStatus("server_version"),
-		"tls", isTLS(c), "cockroachdb", crdb,
+		"tls", string(tlsOf(c, asked)), "cockroachdb", crdb,
 	}
 	for i, s := range t.settings(crdb) {
 		attrs = append(attrs, s.name, string(results[0].Rows[0][i]))
@@ -98,11 +98,6 @@ func (t *Target) localSettings() string {
 }
 
 func millis(d time.Duration) string { return "'" + strconv.FormatInt(d.Milliseconds(), 10) + "'" }
-
-func isTLS(c *pgconn.PgConn) bool {
-	_, ok := c.Conn().(interface{ VerifyHostname(string) error })
-	return ok
-}
 
 // transactSlowly is transact for what may wait for locks that transactions with data, or other
 // programs, hold: raising an epoch, making tables. It leaves a connection to those that do not.

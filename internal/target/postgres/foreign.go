@@ -27,6 +27,10 @@ func (t *Target) planForeignPoints(rel *logical.Relation, tab *table) (*plan, er
 		if !ok && c.Role == logical.RoleSeries {
 			continue
 		}
+		if !ok && t.cfg.IgnoreMissingColumns {
+			t.ignore(p, i)
+			continue
+		}
 		if !ok {
 			return nil, retry(errors.Errorf("postgres: table %s, which Tailrace did not make, has no column %q for the %s %q",
 				tab.name.quoted(), name, roleName(c.Role), c.Name),

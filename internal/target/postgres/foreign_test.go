@@ -69,7 +69,7 @@ func TestPointsMeetInATableWithoutNanos(t *testing.T) {
 	if got := rows(t, target, `SELECT v FROM m ORDER BY "time"`); fmt.Sprint(got) != "[[2] [3]]" {
 		t.Errorf("got %v", got)
 	}
-	if n := target.Collisions(); n != 1 {
+	if n := target.cfg.Tally.Collisions.Load(); n != 1 {
 		t.Errorf("%d collisions are counted, want 1", n)
 	}
 }

@@ -132,9 +132,21 @@ func TestMissingColumnsMayBeIgnored(t *testing.T) {
 		target := open(t, Config{IgnoreMissingColumns: ignore})
 		s := take(t, target, "loop", "me")
 		exec(t, target, "CREATE TABLE u (k bigint PRIMARY KEY, other text)")
-		err := logicaltest.Apply(t.Context(), s, mutate(logical.OpUpsert, userRelation(), logical.Int64(1), logical.Text("a")))
+		exec(t, target, `CREATE TABLE m ("time" timestamptz, nanos smallint, series uuid, PRIMARY KEY ("time", nanos, series))`)
+		user := mutate(logical.OpUpsert, userRelation(), logical.Int64(1), logical.Text("a"))
+		err := logicaltest.Apply(t.Context(), s, user)
 		if ignore && err != nil {
 			t.Errorf("ignored: %v", err)
+		}
+		if ignore {
+			removed := user
+			removed.Op = logical.OpDelete
+			if err := logicaltest.Apply(t.Context(), s, hostPoint(1, 1, "a", "x", 1), removed); err != nil {
+				t.Error(err)
+			}
+			if n := target.cfg.Tally.Ignored.Load(); n != 4 { // email, and of the point two tags and a field
+				t.Errorf("%d values are counted, want 4", n)
+			}
 		} else if !ignore {
 			wantRetry(t, "a missing column", err, `"email"`, "ALTER TABLE")
 		}

@@ -23,6 +23,7 @@ type plan struct {
 	refuse  string
 	refused map[int]string // columns of the relation that cannot be stored, and why
 	floor   bool           // there is no nanos column: nanoseconds are cut off
+	ignored []int          // columns of the relation that are left out
 }
 
 // A source says where a column's value comes from.
@@ -95,6 +96,7 @@ func (t *Target) planTable(ctx context.Context, q querier, rel *logical.Relation
 		at, ok := p.table.column(c.Name)
 		switch {
 		case !ok && t.cfg.IgnoreMissingColumns && !c.Key:
+			t.ignore(p, i)
 			continue
 		case !ok:
 			return nil, retry(errors.Errorf("postgres: table %s has no column %q", name.quoted(), c.Name),
@@ -111,6 +113,15 @@ func (t *Target) planTable(ctx context.Context, q querier, rel *logical.Relation
 		return nil, err
 	}
 	return p, nil
+}
+
+// ignore leaves a column of the relation out (NOTHING SILENT).
+func (t *Target) ignore(p *plan, column int) {
+	p.ignored = append(p.ignored, column)
+	name := p.relation.Columns[column].Name
+	if _, known := p.table.ignored.LoadOrStore(name, true); !known {
+		t.cfg.Logger.Warn("postgres: the table has no column for these values: they are left out", "table", p.table.quoted, "column", name)
+	}
 }
 
 func newPlan(rel *logical.Relation, tab *table) *plan {

@@ -27,6 +27,22 @@ func TestConformance(t *testing.T) {
 	logicaltest.RunTarget(t, func(t testing.TB) logical.Target { return open(t, Config{}) }, conformance())
 }
 
+// TestConformanceOfOtherVersions runs the suite on a server of each version that the distribution does not
+// bring.
+func TestConformanceOfOtherVersions(t *testing.T) {
+	t.Parallel()
+	for _, version := range testenv.PostgresVersions() {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			server := testenv.StartPostgres(t, testenv.PostgresOptions{Version: version, Settings: map[string]string{"fsync": "off"}})
+			if got := rows(t, open(t, Config{DSN: server.Fresh(t)}), "SHOW server_version"); !strings.HasPrefix(got[0][0], version+".") {
+				t.Fatalf("the server is %s", got[0][0])
+			}
+			logicaltest.RunTarget(t, func(t testing.TB) logical.Target { return open(t, Config{DSN: server.Fresh(t)}) }, conformance())
+		})
+	}
+}
+
 // TestConformanceOfCopy takes the way of large batches also for small ones.
 func TestConformanceOfCopy(t *testing.T) {
 	t.Parallel()

@@ -99,9 +99,8 @@ func (t *Target) stage(ctx context.Context) error {
 		if err := t.migrate(ctx); err != nil {
 			return err
 		}
-	} else if version > int64(len(migrations())) {
-		return retry(errors.Errorf("postgres: the staging tables have version %d, this program knows %d", version, len(migrations())),
-			"the database was used by a newer Tailrace: use that, or another staging schema")
+	} else if err := t.known(version); err != nil {
+		return err
 	}
 	t.staged.Store(true)
 	return nil
@@ -122,40 +121,56 @@ func (t *Target) stagingVersion(ctx context.Context) (version int64, err error) 
 // do so at once.
 func (t *Target) migrate(ctx context.Context) error {
 	return t.transactSlowly(ctx, func(tx pgx.Tx) error {
-		if !t.crdb.Load() {
-			if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lockKey("staging", t.cfg.StagingSchema)); err != nil {
-				return err
-			}
-		}
-		var exists bool
-		if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)", t.cfg.StagingSchema).Scan(&exists); err != nil {
-			return err
-		}
-		if !exists {
-			// IF NOT EXISTS alone would ask for the right to create also where there is nothing to do.
-			if _, err := tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+ident.Quote(t.cfg.StagingSchema)); err != nil {
-				return err
-			}
-		}
-		var version int64
-		if exists {
-			err := tx.QueryRow(ctx, "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE nspname = $1 AND relname = 'version'",
-				t.cfg.StagingSchema).Scan(&version)
-			if err == nil && version > 0 {
-				err = tx.QueryRow(ctx, "SELECT version FROM "+t.staging+"version").Scan(&version)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		for _, step := range migrations()[version:] {
-			if err := execAll(ctx, tx, strings.ReplaceAll(step, "STAGING.", t.staging)); err != nil {
-				return err
-			}
-		}
-		_, err := tx.Exec(ctx, "UPDATE "+t.staging+"version SET version = $1", len(migrations()))
+		_, err := t.migrateIn(ctx, tx)
 		return err
 	})
+}
+
+// migrateIn is migrate within a transaction. It returns the version of before, -1 if there was no schema.
+func (t *Target) migrateIn(ctx context.Context, tx pgx.Tx) (before int64, err error) {
+	if !t.crdb.Load() {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lockKey("staging", t.cfg.StagingSchema)); err != nil {
+			return 0, err
+		}
+	}
+	var exists, versioned bool
+	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1),
+	EXISTS (SELECT 1 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE nspname = $1 AND relname = 'version')`,
+		t.cfg.StagingSchema).Scan(&exists, &versioned)
+	if err != nil {
+		return 0, err
+	}
+	if !exists {
+		before = -1
+		// IF NOT EXISTS alone would ask for the right to create also where there is nothing to do.
+		if _, err := tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+ident.Quote(t.cfg.StagingSchema)); err != nil {
+			return before, err
+		}
+	}
+	if versioned {
+		if err := tx.QueryRow(ctx, "SELECT version FROM "+t.staging+"version").Scan(&before); err != nil {
+			return before, err
+		}
+	}
+	if err := t.known(before); err != nil || before == int64(len(migrations())) {
+		return before, err
+	}
+	for _, step := range migrations()[max(before, 0):] {
+		if err := execAll(ctx, tx, strings.ReplaceAll(step, "STAGING.", t.staging)); err != nil {
+			return before, err
+		}
+	}
+	_, err = tx.Exec(ctx, "UPDATE "+t.staging+"version SET version = $1", len(migrations()))
+	return before, err
+}
+
+// known reports an error if a version of the staging tables is newer than this program.
+func (t *Target) known(version int64) error {
+	if version <= int64(len(migrations())) {
+		return nil
+	}
+	return retry(errors.Errorf("postgres: the staging tables have version %d, this program knows %d", version, len(migrations())),
+		"the database was used by a newer Tailrace: use that, or another staging schema")
 }
 
 // execAll runs several statements in the simple protocol.

@@ -17,16 +17,15 @@ import (
 
 // A Target is a database that loops write to. Its methods may be called concurrently.
 type Target struct {
-	cfg        Config
-	staging    string // the quoted staging schema with a dot behind it
-	data       *pgxpool.Pool
-	control    *pgxpool.Pool
-	waiters    chan struct{} // holds a token for each control connection that may wait for somebody's lock
-	catalog    *catalog
-	works      sync.Pool // of *work
-	collisions atomic.Int64
-	staged     atomic.Bool // the staging tables are known to be there
-	crdb       atomic.Bool // the server is CockroachDB
+	cfg     Config
+	staging string // the quoted staging schema with a dot behind it
+	data    *pgxpool.Pool
+	control *pgxpool.Pool
+	waiters chan struct{} // holds a token for each control connection that may wait for somebody's lock
+	catalog *catalog
+	works   sync.Pool   // of *work
+	staged  atomic.Bool // the staging tables are known to be there
+	crdb    atomic.Bool // the server is CockroachDB
 
 	closed chan struct{}
 	once   sync.Once
@@ -110,18 +109,5 @@ func (t *Target) open() error {
 		return errors.New("postgres: the target is closed")
 	default:
 		return nil
-	}
-}
-
-// Collisions returns how many points were merged with another although their times differ, because
-// they went to a table of the user's that has no column for nanoseconds.
-func (t *Target) Collisions() int64 { return t.collisions.Load() }
-
-// collide counts collisions of a batch, and warns when a table has its first.
-func (t *Target) collide(b *batch) {
-	t.collisions.Add(int64(b.collisions))
-	if !b.table.warned.Swap(true) {
-		t.cfg.Logger.Warn("postgres: points of one microsecond are merged; a column \"nanos\" of type smallint, in the key, would tell them apart",
-			"table", b.table.quoted)
 	}
 }

@@ -27,6 +27,7 @@ type tx struct {
 	inside bool     // of a call of Apply
 	guard  bool     // what fails after the savepoint can be given up to it
 	copied []*table // tables that are locked and whose columns were compared
+	noted  noted    // what is counted when it is committed
 	ended  bool
 	err    error // what went wrong; only Rollback may follow
 }
@@ -96,6 +97,14 @@ func (x *tx) TakeBack(ctx context.Context, ids []int64) error {
 	})
 }
 
+// Check checks the constraints that are deferred to the end of the transaction.
+func (x *tx) Check(ctx context.Context) error {
+	return x.do(ctx, func() error {
+		x.w.add(statement{sql: "SET CONSTRAINTS ALL IMMEDIATE", what: "check deferred constraints", asText: true})
+		return x.flush(ctx)
+	})
+}
+
 // Commit ends the transaction.
 func (x *tx) Commit(ctx context.Context) error {
 	err := x.do(ctx, func() error {
@@ -103,6 +112,7 @@ func (x *tx) Commit(ctx context.Context) error {
 		return x.flush(ctx)
 	})
 	if err == nil {
+		x.noted.count(x.s.t.cfg.Tally)
 		x.end()
 	}
 	return err

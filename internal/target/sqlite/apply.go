@@ -18,6 +18,7 @@ func (w *writer) apply(muts []logical.Mutation) error {
 			return w.planError(err)
 		}
 		n, why, err := w.applyRun(p, muts[i:])
+		w.note(p, muts[i:i+n])
 		i += n
 		switch {
 		case why != "":

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/internal/target/tally"
 )
 
 // Config says which file is the target and how it is used.
@@ -30,6 +32,11 @@ type Config struct {
 	// MaxTables bounds the tables that Tailrace makes in the file; points that would need more are
 	// refused. Default 10,000.
 	MaxTables int
+	// IgnoreMissingColumns leaves out values whose column a table of the user's does not have, instead of
+	// waiting for the column. They are counted in Tally, and each column is named once in the log.
+	IgnoreMissingColumns bool
+	// Tally counts what nobody may miss. Default: one of the target's own.
+	Tally *tally.Tally
 	// Logger receives what an operator may want to know. Default: nothing is logged.
 	Logger *slog.Logger
 }
@@ -40,6 +47,9 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.CheckpointPages, 4000)
 	setDefault(&c.MaxColumns, 1000)
 	setDefault(&c.MaxTables, 10_000)
+	if c.Tally == nil {
+		c.Tally = &tally.Tally{}
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -70,7 +70,7 @@ func (w *writer) classifyCommit(err error) error {
 
 const (
 	hintFull = "free space on the file system of the database"
-	hintBusy = "another program holds the write lock of the database: end its transaction, or raise the busy timeout"
+	hintBusy = "another program holds the write lock of the database: end its transaction"
 )
 
 // classOf says what may be done about a result code of SQLite, and whether the connection has to be

@@ -26,6 +26,10 @@ func (w *writer) planForeignPoints(p *plan) error {
 			p.columns[i] = planColumn{target: -1}
 			continue
 		}
+		if !ok && w.cfg.IgnoreMissingColumns {
+			w.ignore(p, i)
+			continue
+		}
 		if !ok {
 			return retry(errors.Errorf("sqlite: table %q, which Tailrace did not make, has no column %q for the %s %q",
 				p.table.name, name, roleName(c.Role), c.Name),

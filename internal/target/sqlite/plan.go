@@ -19,6 +19,7 @@ type plan struct {
 	// points do not carry, stored as ''.
 	emptyKeys []int
 	refuse    string // why no mutation of the relation can be stored; "" if they can
+	ignores   bool   // values of some columns are left out
 
 	shapes map[string]*shape
 	last   *shape
@@ -26,11 +27,12 @@ type plan struct {
 
 // A planColumn says where the values of one column of the relation go.
 type planColumn struct {
-	target int // position in the table; -1 if values are not stored
-	class  class
-	key    bool
-	fill   bool   // an absent value is stored as ''
-	refuse string // why no value can be stored; "" if they can
+	target  int // position in the table; -1 if values are not stored
+	class   class
+	key     bool
+	fill    bool   // an absent value is stored as ''
+	ignored bool   // values are left out, and counted
+	refuse  string // why no value can be stored; "" if they can
 }
 
 // plan returns how a relation is stored, making or extending its table if it is one of points. It
@@ -71,6 +73,10 @@ func (w *writer) planTable(p *plan) error {
 	for i := range p.relation.Columns {
 		c := &p.relation.Columns[i]
 		at, ok := t.column(c.Name)
+		if !ok && w.cfg.IgnoreMissingColumns && !c.Key {
+			w.ignore(p, i)
+			continue
+		}
 		if !ok {
 			return missingColumn(t, c)
 		}
@@ -88,6 +94,17 @@ func (w *writer) planTable(p *plan) error {
 			t.name, p.relation, columnNames(p.relation, p.keys)), "create a unique index on them")
 	}
 	return nil
+}
+
+// ignore leaves a column of the relation out (NOTHING SILENT).
+func (w *writer) ignore(p *plan, column int) {
+	p.columns[column] = planColumn{target: -1, ignored: true}
+	p.ignores = true
+	name := p.relation.Columns[column].Name
+	if key := p.table.name + "\x00" + name; !w.warned[key] {
+		w.warned[key] = true
+		w.cfg.Logger.Warn("sqlite: the table has no column for these values: they are left out", "table", p.table.name, "column", name)
+	}
 }
 
 func missingColumn(t *table, c *logical.Column) error {

@@ -75,24 +75,27 @@ func (w *writer) migrate() error {
 	if err != nil || version == int64(len(steps)) {
 		return err
 	}
-	return w.transaction(w.db.GetInterrupt(), func(w *writer) error {
-		// Somebody else may have been faster.
-		version, err := w.stagingVersion()
-		if err != nil {
-			return err
+	return w.transaction(w.db.GetInterrupt(), func(w *writer) error { return w.migrateIn() })
+}
+
+// migrateIn is migrate within a transaction.
+func (w *writer) migrateIn() error {
+	steps := migrations()
+	version, err := w.stagingVersion() // somebody else may have been faster
+	if err != nil || version == int64(len(steps)) {
+		return err
+	}
+	if version > int64(len(steps)) {
+		return retry(errors.Errorf("sqlite: %s: the staging tables have version %d, this program knows %d",
+			w.cfg.Path, version, len(steps)), "the file was used by a newer Tailrace: use that, or name another file")
+	}
+	for _, step := range steps[version:] {
+		w.ddl = true
+		if err := w.db.Exec(step); err != nil {
+			return w.classify(err, "create the staging tables")
 		}
-		if version > int64(len(steps)) {
-			return retry(errors.Errorf("sqlite: %s: the staging tables have version %d, this program knows %d",
-				w.cfg.Path, version, len(steps)), "the file was used by a newer Tailrace: use that, or name another file")
-		}
-		for _, step := range steps[version:] {
-			w.ddl = true
-			if err := w.db.Exec(step); err != nil {
-				return w.classify(err, "create the staging tables")
-			}
-		}
-		return w.exec("UPDATE _tailrace_version SET version = ?", int64(len(steps)))
-	})
+	}
+	return w.exec("UPDATE _tailrace_version SET version = ?", int64(len(steps)))
 }
 
 // stagingVersion returns the version of the staging tables, 0 if there are none.

@@ -26,11 +26,13 @@ type writer struct {
 
 	control map[string]*sqlite3.Stmt // statements other than those of plans, by their text
 	catalog *catalog
-	scratch []byte // for values that are stored as text
-	keyBuf  []byte // for looking up shapes
+	scratch []byte          // for values that are stored as text
+	keyBuf  []byte          // for looking up shapes
+	noted   noted           // what the open transaction did that is counted when it is committed
+	warned  map[string]bool // what was logged once
 }
 
-func newWriter(cfg Config) *writer { return &writer{cfg: cfg} }
+func newWriter(cfg Config) *writer { return &writer{cfg: cfg, warned: map[string]bool{}} }
 
 // ready opens the file unless it is open, and looks whether it is still the one at the path: SQLite
 // would go on writing to a file that somebody has moved or deleted.
@@ -163,7 +165,7 @@ func (w *writer) begin() error {
 	if err := w.exec("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	w.ddl = false
+	w.ddl, w.noted = false, noted{}
 	if err := w.catalog.refresh(w); err != nil {
 		w.rollback()
 		return err
@@ -188,6 +190,7 @@ func (w *writer) commit() error {
 		return w.classifyCommit(err)
 	}
 	w.ddl = false
+	w.noted.count(w.cfg.Tally)
 	return nil
 }
 

@@ -43,9 +43,12 @@ type Config struct {
 	// Now is the clock by which the speed of batches is measured. Default time.Now.
 	Now func() time.Time
 
-	// OnPoint is told when the consistent point has advanced, in order. It is called while the fan is
-	// locked: it must not block, and not call the fan.
-	OnPoint func(point logical.Stamp)
+	// BeforeTake is for tests: a worker is about to take its shard's next batch, and does so when it returns.
+	BeforeTake func(ctx context.Context, shard int)
+
+	// OnPoint is told when the consistent point has advanced, in order, and by how many transactions.
+	// It is called while the fan is locked: it must not block, and not call the fan.
+	OnPoint func(point logical.Stamp, txs int)
 	// OnLanded is told of each batch that has landed. It may be called concurrently.
 	OnLanded func(Landed)
 	// OnFailure is told of each failure, also of those that are tried again. It may be called
@@ -60,14 +63,13 @@ type Config struct {
 	// concurrently, but never for one key, and again for the same mutation if the transaction that
 	// was to carry out its decision fails. Default: the fan fails.
 	OnReject func(ctx context.Context, r Rejected) Decision
-	// Joins reports whether a mutation's key has an open dead letter, which its later mutations join:
-	// OnReject is then asked about it right away. It is called for every mutation before it is
-	// applied; nil where there are no dead letters.
-	Joins func(m *logical.Mutation) bool
+	// Joins knows the keys that have open dead letters, which later mutations of the key join: OnReject
+	// is then asked about them right away. It is nil where there are no dead letters.
+	Joins Joins
 	// OnSettled is told once of each mutation about which OnReject has decided, when that has been
-	// carried out: the dead letter is in the target, or the mutation is discarded. Later mutations
+	// carried out: the dead letter is in the target, or the mutation is discarded, and there is no letter. Later mutations
 	// of the key are looked at after it has returned.
-	OnSettled func(r Rejected, v Verdict)
+	OnSettled func(r Rejected, v Verdict, letter *logical.DeadLetter)
 }
 
 func (c Config) withDefaults() Config {
@@ -99,7 +101,8 @@ func (c Config) withDefaults() Config {
 type Landed struct {
 	// Shard is the number of the shard, or -1 for what was applied after a drain.
 	Shard int
-	// Mutations is how many of the source's mutations have landed.
+	// Mutations is how many of the source's mutations have landed; those that were set aside or discarded
+	// are not among them.
 	Mutations int
 	// Applied is how many were left of them after merging.
 	Applied int

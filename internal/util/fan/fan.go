@@ -29,9 +29,6 @@ type Fan struct {
 	memo    chan struct{} // holds a token while a memo is on its way to the target
 	strayed atomic.Bool   // a memo may be on its way that nobody waits for; set and cleared under the token
 
-	// beforeTake is a test signal: a worker is about to take its next batch.
-	beforeTake func(ctx context.Context, shard int)
-
 	mu         sync.Mutex
 	changed    chan struct{} // closed and forgotten when something changed that somebody waits for
 	ctx        context.Context
@@ -39,6 +36,7 @@ type Fan struct {
 	waits      context.Context
 	endWaits   context.CancelFunc // ends the delays before a next try
 	progress   stamp.Queue
+	counted    int      // how many transactions that the point has passed OnPoint was told of
 	tx         stamp.ID // the open transaction, if there is one
 	fresh      bool     // it has no mutations yet
 	passed     int      // how many mutations of it have been given to Data
@@ -208,9 +206,11 @@ func (f *Fan) broadcast() {
 // advanced tells that the consistent point has advanced. Callers hold mu.
 func (f *Fan) advanced() {
 	f.skip = 0
+	passed := f.progress.Passed()
 	if point, ok := f.progress.Point(); ok && f.cfg.OnPoint != nil {
-		f.cfg.OnPoint(point)
+		f.cfg.OnPoint(point, passed-f.counted)
 	}
+	f.counted = passed
 }
 
 // Point returns the consistent point, or false if there is none yet.

@@ -90,7 +90,7 @@ func TestPrefixAdvancesAsTransactionsLand(t *testing.T) {
 	t.Parallel()
 	target := memory.Open(memory.Config{})
 	var told []logical.Stamp
-	f := fanOn(t, target, Config{OnPoint: func(p logical.Stamp) { told = append(told, p) }})
+	f := fanOn(t, target, Config{OnPoint: func(p logical.Stamp, _ int) { told = append(told, p) }})
 	wantPoint(t, f, 0)
 	send(t, f, 1, set(1, 10), set(2, 20))
 	send(t, f, 2) // empty

@@ -47,7 +47,7 @@ func (r *rejects) config(c Config) Config {
 			Payload: fmt.Append(nil, x.Mutation.Values[0].Int64(), "=", x.Mutation.Values[1].Int64()),
 		}}
 	}
-	c.OnSettled = func(x Rejected, v Verdict) {
+	c.OnSettled = func(x Rejected, v Verdict, _ *logical.DeadLetter) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		id := x.Mutation.Values[0].Int64()
@@ -56,12 +56,20 @@ func (r *rejects) config(c Config) Config {
 			r.open[id] = true
 		}
 	}
-	c.Joins = func(m *logical.Mutation) bool {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return m.Values != nil && r.open[m.Values[0].Int64()]
-	}
+	c.Joins = r
 	return c
+}
+
+func (r *rejects) Any() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.open) > 0
+}
+
+func (r *rejects) Joins(_ logical.Stamp, m *logical.Mutation) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return m.Values != nil && r.open[m.Values[0].Int64()]
 }
 
 // TestNothingSilentRejectedIsSetAside: exactly the poisonous mutations, and later ones of their keys,

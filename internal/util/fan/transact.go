@@ -38,8 +38,9 @@ type forced struct {
 
 // settled is a mutation that joined a dead letter in the current batch.
 type settled struct {
-	r Rejected
-	v Verdict
+	r      Rejected
+	v      Verdict
+	letter int // its place in the letters, if it was set aside
 }
 
 func newWorkspace(u *Unions) *workspace {
@@ -98,13 +99,16 @@ func (w *worker) fill(items []item, merge bool) error {
 	}
 	if w.forced != nil {
 		w.letters = append(w.letters, w.forced.letter)
-		w.settled = append(w.settled, settled{w.forced.r, SetAside})
+		w.settled = append(w.settled, settled{r: w.forced.r, v: SetAside})
 		return nil
 	}
 	joins := w.fan.cfg.Joins
+	if joins != nil && !joins.Any() {
+		joins = nil
+	}
 	for i := range items {
 		it := &items[i]
-		if joins != nil && joins(&it.mut) {
+		if joins != nil && joins.Joins(w.stampOf(it), &it.mut) {
 			r := w.rejected(it, nil)
 			d := w.fan.cfg.OnReject(w.ctx, r)
 			switch d.Verdict {
@@ -114,7 +118,7 @@ func (w *worker) fill(items []item, merge bool) error {
 			default:
 				return errJoins
 			}
-			w.settled = append(w.settled, settled{r, d.Verdict})
+			w.settled = append(w.settled, settled{r, d.Verdict, len(w.letters) - 1})
 			continue
 		}
 		w.muts = append(w.muts, it.mut)

@@ -59,7 +59,11 @@ func (w *worker) success(items []item, took time.Duration) {
 		w.tune.observe(len(items), took, w.fan.cfg.MaxRows)
 	}
 	for _, s := range w.settled {
-		w.settle(s.r, s.v)
+		var letter *logical.DeadLetter
+		if s.v == SetAside {
+			letter = &w.letters[s.letter]
+		}
+		w.settle(s.r, s.v, letter)
 	}
 	// What is counted out no longer takes memory.
 	applied := len(w.muts)
@@ -69,7 +73,7 @@ func (w *worker) success(items []item, took time.Duration) {
 	clear(items)
 	if w.fan.cfg.OnLanded != nil {
 		w.fan.cfg.OnLanded(Landed{
-			Shard: w.shard, Mutations: len(items), Applied: applied, Bytes: bytes, Took: took,
+			Shard: w.shard, Mutations: len(items) - len(w.settled), Applied: applied, Bytes: bytes, Took: took,
 		})
 	}
 }

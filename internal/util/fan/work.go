@@ -51,8 +51,8 @@ func (f *Fan) work(ctx, waits context.Context, s *shard) {
 
 // next takes the next batch of a shard. If there is none, the shard stops running.
 func (f *Fan) next(s *shard, w *worker) bool {
-	if f.beforeTake != nil {
-		f.beforeTake(w.waits, s.number)
+	if f.cfg.BeforeTake != nil {
+		f.cfg.BeforeTake(w.waits, s.number)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -133,7 +133,8 @@ func (f *Fan) landed(items []item) (bytes int64) {
 // land applies items in order until all have landed. If it cannot, it returns those that have not,
 // and an error: of class constraint if they need everything else to land first.
 //
-// It tries all at once. When the target rejects them, it narrows down where the offending mutation is:
+// It tries all at once. When the target rejects them and names the offending mutations, these are decided
+// about, and the rest is tried again. Otherwise it narrows down where the offending mutation is:
 // bad is the length of a prefix that is known to hold one, and cut chooses how much of it to try.
 // After a rejected mutation it goes on with small batches that grow, because they often come in runs.
 func (w *worker) land(items []item) ([]item, error) {
@@ -152,6 +153,11 @@ func (w *worker) land(items []item) ([]item, error) {
 			} else {
 				next = bad
 			}
+		case class == logical.ClassReject && w.named(err, next) != nil:
+			if items, err = w.rejectNamed(items, w.named(err, next)); err != nil {
+				return items, err
+			}
+			bad, next = 0, len(items)
 		case class == logical.ClassReject && next > 1:
 			bad = next
 		case class == logical.ClassReject:
@@ -168,6 +174,43 @@ func (w *worker) land(items []item) ([]item, error) {
 		}
 	}
 	return nil, nil
+}
+
+// named returns the rejections that the target has named among the first n items, as long as they can be
+// told: nothing is merged for a target that forwards what came.
+func (w *worker) named(err error, n int) []logical.Rejection {
+	if !w.fan.cfg.Raw || w.fan.cfg.Joins != nil {
+		return nil
+	}
+	list := logical.RejectedOf(err)
+	last := -1
+	for _, r := range list {
+		if r.Index <= last || r.Index >= n {
+			return nil
+		}
+		last = r.Index
+	}
+	return list
+}
+
+// rejectNamed asks what to do about the named items, and does it. It returns those that are to be tried
+// again, with all others.
+func (w *worker) rejectNamed(items []item, list []logical.Rejection) ([]item, error) {
+	left := make([]item, 0, len(items))
+	from := 0
+	for _, r := range list {
+		left = append(left, items[from:r.Index]...)
+		from = r.Index + 1
+		one := items[r.Index:from]
+		done, err := w.reject(one, &logical.Error{Err: r.Reason, Class: logical.ClassReject})
+		if err != nil {
+			return items, err
+		}
+		if !done {
+			left = append(left, one...)
+		}
+	}
+	return append(left, items[from:]...), nil
 }
 
 // cut returns where to cut items that hold one which the target rejects: at the boundary between
@@ -192,7 +235,7 @@ func (w *worker) reject(one []item, err error) (bool, error) {
 	case SetAside:
 		return true, w.setAside(one, r, d.Letter)
 	case Discard:
-		w.settle(r, Discard)
+		w.settle(r, Discard, nil)
 		w.fan.landed(one)
 		return true, nil
 	case Again:
@@ -210,13 +253,17 @@ func (w *worker) rejected(it *item, err error) Rejected {
 	if errors.Is(err, errJoins) {
 		err = nil
 	}
-	w.fan.mu.Lock()
-	defer w.fan.mu.Unlock()
-	return Rejected{Stamp: w.fan.progress.Stamp(it.tx), Mutation: &it.mut, Err: err}
+	return Rejected{Stamp: w.stampOf(it), Mutation: &it.mut, Err: err}
 }
 
-func (w *worker) settle(r Rejected, v Verdict) {
+func (w *worker) stampOf(it *item) logical.Stamp {
+	w.fan.mu.Lock()
+	defer w.fan.mu.Unlock()
+	return w.fan.progress.Stamp(it.tx)
+}
+
+func (w *worker) settle(r Rejected, v Verdict, letter *logical.DeadLetter) {
 	if w.fan.cfg.OnSettled != nil {
-		w.fan.cfg.OnSettled(r, v)
+		w.fan.cfg.OnSettled(r, v, letter)
 	}
 }

@@ -37,8 +37,9 @@ type Queue struct {
 	open    bool
 	gen     uint32
 
-	point logical.Stamp // the consistent point, nil before the first
-	last  logical.Stamp // the stamp of the newest Begin
+	point  logical.Stamp // the consistent point, nil before the first
+	passed int           // how many transactions it has passed
+	last   logical.Stamp // the stamp of the newest Begin
 }
 
 // An entry is an unfinished transaction, or a run of finished ones, known by its newest stamp. Two
@@ -46,6 +47,7 @@ type Queue struct {
 type entry struct {
 	stamp       logical.Stamp
 	outstanding int
+	txs         int // how many transactions it stands for
 	prev, next  int32
 	gen         uint32
 	ended       bool
@@ -64,7 +66,7 @@ func (q *Queue) Begin(stamp logical.Stamp) (ID, error) {
 	}
 	i := q.alloc()
 	q.gen++
-	q.entries[i] = entry{stamp: stamp, prev: none, next: none, gen: q.gen}
+	q.entries[i] = entry{stamp: stamp, txs: 1, prev: none, next: none, gen: q.gen}
 	if q.used == 0 {
 		q.head = i
 	} else {
@@ -133,10 +135,12 @@ func (q *Queue) settle(i int32) bool {
 		return false
 	}
 	if e.prev != none && q.entries[e.prev].finished() {
+		e.txs += q.entries[e.prev].txs
 		q.remove(e.prev)
 	}
 	if e.next != none && q.entries[e.next].finished() {
 		next := e.next
+		q.entries[next].txs += e.txs
 		q.remove(i)
 		i = next
 	}
@@ -144,12 +148,16 @@ func (q *Queue) settle(i int32) bool {
 		return false
 	}
 	q.point = q.entries[i].stamp
+	q.passed += q.entries[i].txs
 	q.remove(i)
 	return true
 }
 
 // Point returns the consistent point, or false if there has not been one yet.
 func (q *Queue) Point() (logical.Stamp, bool) { return q.point, q.point != nil }
+
+// Passed returns how many transactions the consistent point has passed.
+func (q *Queue) Passed() int { return q.passed }
 
 // Oldest returns the stamp of the oldest transaction that is not finished, or false if there is
 // none. Staleness is counted from its time.
@@ -178,5 +186,5 @@ func (q *Queue) Reset(point logical.Stamp) {
 	if point == nil {
 		point = q.point
 	}
-	*q = Queue{gen: q.gen, point: point, last: point}
+	*q = Queue{gen: q.gen, point: point, passed: q.passed, last: point}
 }

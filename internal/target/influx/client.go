@@ -1,0 +1,65 @@
+package influx
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/pkg/errors"
+)
+
+const (
+	dialTime = 10 * time.Second
+	// idleTime is how long a connection is kept without a request: an idle stream holds no descriptor.
+	idleTime = time.Minute
+)
+
+// newClient returns the client of one remote: it keeps connections alive, goes through the proxy of the
+// environment, and never follows a redirect, which would turn a write into an empty GET.
+func newClient(cfg Config) (*http.Client, error) {
+	trusted := &tls.Config{InsecureSkipVerify: cfg.AllowInsecureTLS, MinVersion: tls.VersionTLS12}
+	if cfg.CAFile != "" {
+		pem, err := os.ReadFile(cfg.CAFile)
+		if err != nil {
+			return nil, errors.Wrap(err, "influx: the file of trusted certificates")
+		}
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			pool = x509.NewCertPool()
+		}
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, errors.Errorf("influx: %s holds no certificate in PEM form", cfg.CAFile)
+		}
+		trusted.RootCAs = pool
+	}
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			DialContext:         (&net.Dialer{Timeout: dialTime, KeepAlive: 15 * time.Second}).DialContext,
+			TLSClientConfig:     trusted,
+			TLSHandshakeTimeout: dialTime,
+			ForceAttemptHTTP2:   true,
+			MaxIdleConnsPerHost: 256, // as many as a fan has shards
+			IdleConnTimeout:     idleTime,
+			DisableCompression:  true,
+			WriteBufferSize:     64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// compresses reports whether bodies to the host are compressed.
+func compresses(c Compression, host string) bool {
+	switch c {
+	case CompressGzip:
+		return true
+	case CompressNone:
+		return false
+	}
+	ip := net.ParseIP(host)
+	return !strings.EqualFold(host, "localhost") && (ip == nil || !ip.IsLoopback())
+}

@@ -1,0 +1,185 @@
+package influx
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// peer is what is known of the remote.
+type peer struct {
+	mu      sync.Mutex
+	kind    Kind   // "" while it is not known
+	version string // as the remote says it; "" if it does not
+	// known says that the remote has shown itself to be an InfluxDB, or something that speaks like one.
+	known bool
+}
+
+func (p *peer) get() (kind Kind, version string, known bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.kind, p.version, p.known
+}
+
+func (p *peer) set(kind Kind, version string, known bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kind, p.version, p.known = kind, version, known
+}
+
+// forget has the remote asked again: it may have become another one.
+func (p *peer) forget() { p.set("", "", false) }
+
+// kindOf returns which API the remote has, and asks it if that is not known.
+func (t *Target) kindOf(ctx context.Context) (Kind, error) {
+	kind, _, _ := t.peer.get()
+	if kind != "" {
+		return kind, nil
+	}
+	if t.cfg.Kind != Auto {
+		t.peer.set(t.cfg.Kind, "", false)
+		return t.cfg.Kind, nil
+	}
+	return t.probe(ctx)
+}
+
+// probe asks the remote what it is.
+func (t *Target) probe(ctx context.Context) (Kind, error) {
+	a, err := t.exchange(ctx, request{method: http.MethodGet, path: []string{"ping"}, kind: t.cfg.Kind})
+	if err != nil {
+		return "", t.noAnswer(ctx, err)
+	}
+	if err := t.strange(a); err != nil {
+		return "", err
+	}
+	version := a.header.Get("X-Influxdb-Version")
+	known := version != "" || a.header.Get("X-Influxdb-Build") != ""
+	if !known {
+		if version, known, err = t.health(ctx); err != nil {
+			return "", err
+		}
+	}
+	kind := t.cfg.Kind
+	if kind == Auto {
+		kind = t.guess(version, a.header.Get("X-Influxdb-Build"))
+	}
+	t.peer.set(kind, version, known)
+	t.cfg.Logger.Info("the remote was asked what it is", "remote", t.cfg.URL, "api", string(kind), "version", t.plain(version), "recognised", known)
+	return kind, nil
+}
+
+// strange returns an error if an answer to a question is none that an InfluxDB gives.
+func (t *Target) strange(a *answer) error {
+	switch {
+	case a.status/100 == 2 && !looksLikeHTML(a), a.status == http.StatusNotFound && !looksLikeHTML(a), a.status == http.StatusMethodNotAllowed:
+		return nil
+	}
+	v := t.judge(V2, a, true)
+	if v.outcome == accepted || v.outcome == rejected || v.outcome == tooLarge {
+		return t.retry(0, "look at what is behind the URL", "the remote answers a question with %s", a.brief())
+	}
+	return v.err
+}
+
+// health asks those that say nothing in their headers.
+func (t *Target) health(ctx context.Context) (version string, known bool, err error) {
+	a, err := t.exchange(ctx, request{method: http.MethodGet, path: []string{"health"}, kind: t.cfg.Kind})
+	if err != nil {
+		return "", false, t.noAnswer(ctx, err)
+	}
+	var doc struct {
+		Name    string `json:"name"`
+		Version string `json:"version"`
+	}
+	if json.Unmarshal(a.body, &doc) != nil {
+		doc.Name, doc.Version = "", ""
+	}
+	if version = a.header.Get("X-Influxdb-Version"); version == "" {
+		version = doc.Version
+	}
+	known = a.header.Get("X-Influxdb-Version") != "" || strings.EqualFold(doc.Name, "influxdb")
+	return version, known, nil
+}
+
+// guess chooses the API from what the remote says of itself, and from what it takes to write there.
+func (t *Target) guess(version, build string) Kind {
+	number := strings.TrimPrefix(version, "v")
+	switch {
+	case strings.HasPrefix(number, "1."):
+		return V1
+	case strings.HasPrefix(number, "2.") || strings.EqualFold(build, "Cloud"):
+		return V2
+	case strings.HasPrefix(number, "3.") && !strings.EqualFold(build, "OSS"):
+		return V3
+	case t.cfg.Org == "" && (t.cfg.Username != "" || strings.Contains(t.cfg.Bucket, "/")):
+		return V1
+	}
+	return V2
+}
+
+// Ping asks the remote whether it is there. It shows that a delay between two tries may end, unless the
+// remote asked for that delay: then Ping returns what it said, and asks nothing.
+func (t *Target) Ping(ctx context.Context) error {
+	if err := t.calm.broken(t.facts.now()); err != nil {
+		return err
+	}
+	a, err := t.exchange(ctx, request{method: http.MethodGet, path: []string{"ping"}, kind: t.cfg.Kind})
+	if err != nil {
+		return t.noAnswer(ctx, err)
+	}
+	return t.strange(a)
+}
+
+// Check tests with a write of nothing whether the remote takes writes: address, token and bucket. It
+// needs no more than the right to write to that bucket.
+func (t *Target) Check(ctx context.Context) error {
+	kind, err := t.kindOf(ctx)
+	if err != nil {
+		return err
+	}
+	a, err := t.exchange(ctx, t.write(kind, &body{}))
+	if err != nil {
+		return t.noAnswer(ctx, err)
+	}
+	v := t.judge(kind, a, t.knows(a))
+	if v.outcome == accepted {
+		return nil
+	}
+	// InfluxDB 3 says that there is nothing to write: it has looked at everything else by then.
+	if kind == V3 && a.status == http.StatusBadRequest && bytes.Contains(bytes.ToLower(a.body), []byte("no ")) {
+		return nil
+	}
+	return v.err
+}
+
+// knows reports whether an answer comes from something that is known to be an InfluxDB.
+func (t *Target) knows(a *answer) bool {
+	if a.header.Get("X-Influxdb-Version") != "" {
+		return true
+	}
+	_, _, known := t.peer.get()
+	return known
+}
+
+// plain takes out of a text of the remote what could disturb a log or show a secret, and shortens it.
+func (t *Target) plain(text string) string {
+	for _, secret := range []string{t.cfg.Token, t.cfg.Password} {
+		if len(secret) >= 4 {
+			text = strings.ReplaceAll(text, secret, "…")
+		}
+	}
+	text = strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return ' '
+		}
+		return c
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+	const most = 1000
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return strings.TrimSpace(text)
+}

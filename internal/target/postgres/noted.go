@@ -1,0 +1,37 @@
+package postgres
+
+import (
+	"github.com/tailrace-cdc/tailrace/internal/target/tally"
+	"github.com/tailrace-cdc/tailrace/logical"
+)
+
+// noted is what a transaction did to points that nobody may miss.
+type noted struct{ collisions, ignored int }
+
+// count adds it to the tally, once it is committed.
+func (n noted) count(t *tally.Tally) {
+	t.Collisions.Add(int64(n.collisions))
+	t.Ignored.Add(int64(n.ignored))
+}
+
+// leavesOut returns how many values of a mutation have no column.
+func (p *plan) leavesOut(m *logical.Mutation) (n int) {
+	if m.Op == logical.OpDelete || m.Op == logical.OpTruncate {
+		return 0
+	}
+	for _, i := range p.ignored {
+		if i < len(m.Values) && !m.Values[i].IsAbsent() {
+			n++
+		}
+	}
+	return n
+}
+
+// collide notes the collisions of a batch, and warns when a table has its first.
+func (x *tx) collide(b *batch) {
+	x.noted.collisions += b.collisions
+	if !b.table.warned.Swap(true) {
+		x.s.t.cfg.Logger.Warn("postgres: points of one microsecond are merged; a column \"nanos\" of type smallint, in the key, would tell them apart",
+			"table", b.table.quoted)
+	}
+}
