@@ -87,7 +87,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	server, err := start.ProvideHTTP(config, operator, streams, service, logger, registry)
+	keeper, err := start.ProvideCertificate(config, logger, registry)
 	if err != nil {
 		cleanup5()
 		cleanup4()
@@ -96,7 +96,16 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	startServer := start.NewServer(config, logger, installation, operator, streams, service, server)
+	server, err := start.ProvideHTTP(config, operator, streams, service, keeper, logger, registry)
+	if err != nil {
+		cleanup5()
+		cleanup4()
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	startServer := start.NewServer(config, logger, installation, operator, streams, service, keeper, server)
 	return startServer, func() {
 		cleanup5()
 		cleanup4()

@@ -17,6 +17,7 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/replication"
 	"github.com/tailrace-cdc/tailrace/internal/server"
 	"github.com/tailrace-cdc/tailrace/internal/server/api"
+	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
 	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
 	"github.com/tailrace-cdc/tailrace/internal/source/logical/chaos"
@@ -32,7 +33,8 @@ const metadataFile = "metadata.db"
 // Providers make the server from a Config.
 var Providers = wire.NewSet(
 	NewServer, ProvideLog, ProvideInstallation, ProvideOperator, ProvideRegistry, ProvideLoopMetrics,
-	ProvideFactory, ProvideTally, ProvideDeadLetters, ProvideOpener, ProvideStore, ProvideStreams, ProvideMetadata, ProvideReplication, ProvideHTTP,
+	ProvideFactory, ProvideTally, ProvideDeadLetters, ProvideOpener, ProvideStore, ProvideStreams, ProvideMetadata, ProvideReplication,
+	ProvideCertificate, ProvideHTTP,
 )
 
 // Operator is who may do everything.
@@ -192,6 +194,9 @@ func ProvideReplication(
 	ctx context.Context, config Config, in *installation.Installation, store *metadata.Store, streams *influxlogical.Streams,
 	open remote.Opener, log *slog.Logger,
 ) (*replication.Service, error) {
+	if err := checkTargetConn(ctx, config, open); err != nil {
+		return nil, err
+	}
 	if _, err := seed(ctx, config, store, log); err != nil {
 		return nil, err
 	}
@@ -208,7 +213,8 @@ func ProvideReplication(
 
 // ProvideHTTP makes the HTTP server.
 func ProvideHTTP(
-	config Config, operator Operator, streams *influxlogical.Streams, service *replication.Service, log *slog.Logger, reg *prometheus.Registry,
+	config Config, operator Operator, streams *influxlogical.Streams, service *replication.Service, keeper *certificate.Keeper,
+	log *slog.Logger, reg *prometheus.Registry,
 ) (*server.Server, error) {
 	origin, err := config.Origin()
 	if err != nil {
@@ -216,7 +222,8 @@ func ProvideHTTP(
 	}
 	in := intake{streams, service, sha256.Sum256([]byte(operator.Token)), new(trouble)}
 	return server.New(server.Config{
-		BindAddr: config.BindAddr, MaxBodySize: int64(config.MaxBodySize), Version: config.Version, Origin: origin,
+		BindAddr: config.BindAddr, TLS: tlsOf(keeper), MaxConns: config.MaxConns, MaxConnsPerHost: config.MaxConnsPerHost,
+		MaxBodySize: int64(config.MaxBodySize), Version: config.Version, Origin: origin,
 	}, server.Deps{
 		Intake: in, Health: in, Databases: in, Registerer: reg, Gatherer: reg, Log: log, Authorizer: in,
 		Routes: api.New(service).Routes(),

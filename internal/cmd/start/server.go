@@ -17,6 +17,7 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/metadata"
 	"github.com/tailrace-cdc/tailrace/internal/replication"
 	"github.com/tailrace-cdc/tailrace/internal/server"
+	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
 )
 
@@ -28,16 +29,17 @@ type Server struct {
 	operator     Operator
 	streams      *influxlogical.Streams
 	service      *replication.Service
+	certificate  *certificate.Keeper // nil without TLS
 	http         *server.Server
 }
 
 // NewServer puts the parts together.
 func NewServer(
-	config Config, log *slog.Logger, in *installation.Installation, operator Operator,
-	streams *influxlogical.Streams, service *replication.Service, http *server.Server,
+	config Config, log *slog.Logger, in *installation.Installation, operator Operator, streams *influxlogical.Streams,
+	service *replication.Service, keeper *certificate.Keeper, http *server.Server,
 ) *Server {
 	return &Server{
-		config: config, log: log, installation: in, operator: operator, streams: streams, service: service, http: http,
+		config: config, log: log, installation: in, operator: operator, streams: streams, service: service, certificate: keeper, http: http,
 	}
 }
 
@@ -60,7 +62,14 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 		return err
 	}
 	s.log.Info("listening", "address", s.Addr().String(), "installation", s.installation.ID(),
-		"dataDir", s.installation.Dir(), "streams", len(s.streams.All()))
+		"dataDir", s.installation.Dir(), "streams", len(s.streams.All()), "tls", s.certificate != nil)
+	if s.certificate != nil {
+		watching, stop := context.WithCancel(ctx)
+		var watch sync.WaitGroup
+		watch.Go(func() { s.watchCertificate(watching) })
+		defer watch.Wait()
+		defer stop()
+	}
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve() }()
 	probing, endProbing := context.WithCancel(ctx)
@@ -107,7 +116,7 @@ func (s *Server) close() error {
 // Greet says where to write.
 func (s *Server) Greet(w io.Writer) {
 	bucket, target := s.shown()
-	url := "http://" + s.Addr().String() + "/api/v2/write?bucket=" + neturl.QueryEscape(bucket)
+	url := s.url() + "/api/v2/write?bucket=" + neturl.QueryEscape(bucket)
 	_, _ = fmt.Fprintf(w, `Tailrace is ready.
 
   write to  %s
@@ -116,12 +125,12 @@ func (s *Server) Greet(w io.Writer) {
 
 Try it:
 
-  curl -i '%s' \
+  curl -i%s '%s' \
     -H "Authorization: Token $(cat %s)" \
     --data-binary 'weather,city=Bern temperature=21.5'
 
 Ctrl-C stops it.
-`, url, s.operator.Path, target, url, quoteShell(s.operator.Path))
+`, url, s.operator.Path, target, s.curlOptions(), url, quoteShell(s.operator.Path))
 }
 
 // shown returns the bucket that people are told to write to, and where that goes: the oldest one that has
