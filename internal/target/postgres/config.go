@@ -40,8 +40,8 @@ type Config struct {
 	// IgnoreMissingColumns leaves out values whose column a table of the user's does not have, instead of
 	// waiting for the column. They are counted in Tally, and each column is named once in the log.
 	IgnoreMissingColumns bool
-	// MaxColumns bounds the columns of a table that Tailrace makes; points that would need more are
-	// refused. Default 1000; PostgreSQL itself stops at 1600.
+	// MaxColumns bounds the columns of a table that Tailrace makes; the values that have none then go into
+	// one more, as a JSON object. Default 1000; PostgreSQL itself stops at 1600.
 	MaxColumns int
 	// MaxTables bounds the tables that Tailrace makes; points that would need more are refused.
 	// Default 10,000.

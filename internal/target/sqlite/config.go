@@ -26,11 +26,11 @@ type Config struct {
 	// CheckpointPages is the size of the write-ahead log, in pages of 4 KiB, at which a commit
 	// copies it into the database. Default 4000 (16 MiB); see docs/sql-targets.md for what was measured.
 	CheckpointPages int
-	// MaxColumns bounds the columns of a table that Tailrace makes; points that would need more are
-	// refused. Default 1000; SQLite itself stops at 2000.
+	// MaxColumns bounds the columns of a table that Tailrace makes; the values that have none then go into
+	// one more, as a JSON object. Default 1000; SQLite itself stops at 2000.
 	MaxColumns int
-	// MaxTables bounds the tables that Tailrace makes in the file; points that would need more are
-	// refused. Default 10,000.
+	// MaxTables bounds the tables that Tailrace makes in a schema; measurements that have none then share one
+	// more. Default 10,000.
 	MaxTables int
 	// IgnoreMissingColumns leaves out values whose column a table of the user's does not have, instead of
 	// waiting for the column. They are counted in Tally, and each column is named once in the log.

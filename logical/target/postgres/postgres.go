@@ -43,8 +43,8 @@ type Config struct {
 	// IgnoreMissingColumns leaves out values whose column the table of a database does not have,
 	// instead of waiting for the column.
 	IgnoreMissingColumns bool
-	// MaxColumns bounds the columns of a table that Tailrace makes; points that would need more are
-	// refused. Default 1000; PostgreSQL itself stops at 1600.
+	// MaxColumns bounds the columns of a table that Tailrace makes; the values that have none then go into
+	// one more, as a JSON object. Default 1000; PostgreSQL itself stops at 1600.
 	MaxColumns int
 	// MaxTables bounds the tables that Tailrace makes; points that would need more are refused.
 	// Default 10,000.
