@@ -114,8 +114,7 @@ func ProvideFactory(config Config, in *installation.Installation, log *slog.Logg
 
 // ProvideTally makes the counts that all targets share.
 func ProvideTally(reg *prometheus.Registry) (*tally.Tally, error) {
-	counts := &tally.Tally{}
-	return counts, reg.Register(counts.Collector())
+	return tally.Register(reg)
 }
 
 // ProvideTarget opens the target of the default stream.

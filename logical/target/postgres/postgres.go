@@ -10,7 +10,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tailrace-cdc/tailrace/internal/target/postgres"
+	"github.com/tailrace-cdc/tailrace/internal/target/tally"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -40,17 +43,20 @@ type Config struct {
 	// Pooled says that a connection pooler such as PgBouncer in transaction mode stands in between:
 	// nothing outlives a transaction then, neither settings nor prepared statements.
 	Pooled bool
-	// IgnoreMissingColumns leaves out values whose column the table of a database does not have,
-	// instead of waiting for the column.
+	// IgnoreMissingColumns leaves out values whose column a table of yours does not have, instead of waiting
+	// for the column. Each column is named once in the log.
 	IgnoreMissingColumns bool
 	// MaxColumns bounds the columns of a table that Tailrace makes; the values that have none then go into
-	// one more, as a JSON object. Default 1000; PostgreSQL itself stops at 1600.
+	// one more, as a JSON object. Default 1000; at most 1599.
 	MaxColumns int
-	// MaxTables bounds the tables that Tailrace makes; points that would need more are refused.
-	// Default 10,000.
+	// MaxTables bounds the tables that Tailrace makes in a schema; measurements that have none then share one
+	// more. Default 10,000.
 	MaxTables int
 	// ApplicationName is what the server shows of its sessions. Default "tailrace".
 	ApplicationName string
+	// Metrics shows what is merged, left out or put into overflow columns, for all targets that are given
+	// the same registry (docs/metrics.md, Targets). Default: nothing is shown.
+	Metrics prometheus.Registerer
 	// Logger receives what an operator may want to know. Default: nothing is logged.
 	Logger *slog.Logger
 }
@@ -61,14 +67,18 @@ type Config struct {
 //
 // Any number of loops may share the target and its connections.
 func Open(ctx context.Context, config Config) (logical.Target, error) {
-	target, err := postgres.Open(ctx, config.inner())
+	counts, err := tally.Register(config.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	target, err := postgres.Open(ctx, config.inner(counts))
 	if err != nil {
 		return nil, err
 	}
 	return target, nil
 }
 
-func (c Config) inner() postgres.Config {
+func (c Config) inner(counts *tally.Tally) postgres.Config {
 	return postgres.Config{
 		DSN:                  c.DSN,
 		Conns:                c.Conns,
@@ -84,5 +94,6 @@ func (c Config) inner() postgres.Config {
 		MaxTables:            c.MaxTables,
 		ApplicationName:      c.ApplicationName,
 		Logger:               c.Logger,
+		Tally:                counts,
 	}
 }
