@@ -20,7 +20,12 @@ import (
 
 var env testenv.Env
 
-func TestMain(m *testing.M) { os.Exit(env.Main(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv(childDSN) != "" {
+		os.Exit(child())
+	}
+	os.Exit(env.Main(m))
+}
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
