@@ -427,18 +427,6 @@ INSERT INTO left_behind SELECT count(*) FROM pg_prepared_statements; RETURN NEW;
 		awaitCount(t, db, `SELECT count(*) FROM pg_indexes WHERE tablename = 'm' AND (indexdef LIKE '%(host, "time" DESC)' OR indexdef LIKE '%(region, "time" DESC)')`, 2)
 		awaitCount(t, db, `SELECT count(*) FROM pg_indexes WHERE tablename = 'm'`, 3) // and the key
 	},
-	"targetToken": func(t *testing.T, s setting) {
-		far := launch(t, t.TempDir())
-		conn := far.url + "?org=default&bucket=default"
-		p := s.launch(t, far.token(), "--targetConn", conn)
-		p.write("m v=1 1")
-		awaitCount(t, openTarget(t, far.dir), "SELECT count(*) FROM m", 1)
-		plain := launch(t, t.TempDir(), "--targetConn", conn)
-		plain.write("m v=1 2")
-		eventually(t, 30*time.Second, "the remote takes it without a token", func() bool {
-			return plain.metric("replications_queue_remote_write_errors", `code="401"`) > 0
-		})
-	},
 	"queueDir": func(t *testing.T, s setting) {
 		dir := filepath.Join(t.TempDir(), "queues")
 		p := s.launch(t, dir)

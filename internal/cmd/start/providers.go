@@ -113,8 +113,7 @@ func ProvideFactory(config Config, in *installation.Installation, log *slog.Logg
 
 // ProvideTally makes the counts that all targets share.
 func ProvideTally(reg *prometheus.Registry) (*tally.Tally, error) {
-	counts := &tally.Tally{}
-	return counts, reg.Register(counts.Collector())
+	return tally.Register(reg)
 }
 
 // ProvideDeadLetters opens the store for targets that keep no dead letters themselves.
