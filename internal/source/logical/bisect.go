@@ -26,7 +26,7 @@ func (w *writer) bisect(ctx context.Context, muts []logical.Mutation) ([]logical
 	if err == nil {
 		return []logical.Rejection{{Index: index, Reason: reason}}, nil
 	}
-	if err != errAccepted {
+	if !errors.Is(err, errAccepted) {
 		return nil, err
 	}
 	switch err := w.attempt(ctx, muts, true); {

@@ -18,6 +18,7 @@ func (d *mute) DecodeStamp(b []byte) (logical.Stamp, error) { return d.tape.Deco
 func (d *mute) ReadInto(ctx context.Context, from logical.Stamp, out logical.Outbox) error {
 	return d.tape.ReadInto(ctx, from, out)
 }
+
 func (d *mute) Process(ctx context.Context, in logical.Inbox, events logical.Events) error {
 	return d.tape.Process(ctx, in, events)
 }
