@@ -80,6 +80,10 @@ func newSim(seed uint64) *sim {
 	if prob >= 0.1 {
 		shape.Large = 40
 	}
+	slow := rng.IntN(3) == 0
+	if slow {
+		shape.Transactions = 40 // enough to fill the budget
+	}
 	batch = max(batch, int(prob*float64(shape.Large))) // otherwise large transactions would not come to their end
 	txs := history.Make(rand.New(rand.NewPCG(seed, 2)), shape)
 	s := &sim{
@@ -87,7 +91,7 @@ func newSim(seed uint64) *sim {
 		source: &tape{txs: txs, batch: batch},
 		chaos:  chaos.New(chaos.Config{Prob: prob, Seed: seed, Stall: 40 * time.Second}),
 		upset:  []int{1 << 30, 3000, 600}[rng.IntN(3)],
-		forced: rng.IntN(3) > 0, slow: rng.IntN(3) == 0,
+		forced: rng.IntN(3) > 0, slow: slow,
 		config: logical.Config{
 			BytesInFlight: []int64{logical.MinBytesInFlight, 10 << 20}[rng.IntN(2)],
 			FanShards:     1 + rng.IntN(6), Immediate: rng.IntN(3) == 0,
