@@ -19,26 +19,35 @@ type Block struct {
 	Points int
 }
 
-// emit appends the line scanned last to the blocks.
-func (n *Normalizer) emit() reason {
+// emit appends the line scanned last to the blocks. On failure at is where.
+func (n *Normalizer) emit() (at int, why reason) {
 	s := &n.scan
-	size := s.keyEnd - s.start + s.fields.end - s.fields.start + len(" ") + len(" ") + maxTimeLen + len("\n")
+	tag, place := n.opt.AddTag.missing(n.in, s)
+	size := s.keyEnd - s.start + len(tag) + s.fields.end - s.fields.start + len(" ") + len(" ") + maxTimeLen + len("\n")
 	if max(size, s.next-s.start) > MaxLineBytes {
-		return badTooLong
+		return s.start + MaxLineBytes, badTooLong
+	}
+	if s.keyEnd-s.start+len(tag)+keySeparatorLen+s.longest > maxKeyLen {
+		return s.keyEnd, badKeyLengthWithTag
 	}
 	if n.bad != nil && n.opt.Mode == Strict {
-		return fine
+		return 0, fine
 	}
 	b := n.room(size)
 	if b == nil {
-		return fine // n.err says why.
+		return 0, fine // n.err says why.
+	}
+	from := s.start
+	if len(tag) > 0 {
+		b.Data = append(append(b.Data, n.in[from:place]...), tag...)
+		from = place
 	}
 	digits := n.in[s.time.start:s.time.end]
 	if n.opt.Precision == Nanosecond && canonical(digits) &&
 		s.fields.start == s.keyEnd+1 && s.time.start == s.fields.end+1 {
-		b.Data = append(b.Data, n.in[s.start:s.time.end]...)
+		b.Data = append(b.Data, n.in[from:s.time.end]...)
 	} else {
-		b.Data = append(b.Data, n.in[s.start:s.keyEnd]...)
+		b.Data = append(b.Data, n.in[from:s.keyEnd]...)
 		b.Data = append(b.Data, ' ')
 		b.Data = append(b.Data, n.in[s.fields.start:s.fields.end]...)
 		b.Data = append(b.Data, ' ')
@@ -51,7 +60,7 @@ func (n *Normalizer) emit() reason {
 	b.Data = append(b.Data, '\n')
 	b.Points++
 	n.points++
-	return fine
+	return 0, fine
 }
 
 // canonical reports whether the digits are what strconv would print.

@@ -1,7 +1,6 @@
 package lineprotocol
 
 import (
-	"bytes"
 	"strconv"
 
 	"github.com/pkg/errors"
@@ -95,7 +94,7 @@ func (d *Decoder) point(dst *[]logical.Mutation, buf []byte) (next, at int, why 
 		return 0, 0, why
 	}
 	if d.cfg.RawOnly {
-		end, why := d.lineEnd(buf, i)
+		end, why := d.scan.lineEnd(buf, i)
 		if why != fine {
 			return 0, i, why
 		}
@@ -202,22 +201,6 @@ func (n number) value(text []byte) (logical.Value, reason) {
 		return logical.Value{}, badFloat
 	}
 	return logical.Float64(f), fine
-}
-
-// lineEnd returns the index of the line feed that ends the line whose fields follow the space at i.
-func (d *Decoder) lineEnd(buf []byte, i int) (end int, why reason) {
-	if end = bytes.IndexByte(buf[i:], '\n'); end < 0 {
-		return len(buf), badTimestamp
-	}
-	end += i
-	if bytes.IndexByte(buf[i:end], '"') < 0 && !hasBackslash(buf[i:end]) {
-		return end, fine
-	}
-	at, why := d.scan.line(buf, 0, Nanosecond)
-	if why == fine && buf[at-1] != '\n' {
-		why = badTimestamp
-	}
-	return at - 1, why
 }
 
 // text returns the text of a string. Without an escape it shares the payload's memory.

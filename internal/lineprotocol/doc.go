@@ -15,7 +15,7 @@
 //   - one space between key, fields and timestamp, and none elsewhere;
 //   - a timestamp in nanoseconds, always there;
 //   - no blank lines, no comments;
-//   - key and fields byte for byte as they came: escapes, raw line feeds in strings, the order and
+//   - key and fields byte for byte as they came (but for [Options].AddTag): escapes, raw line feeds in strings, the order and
 //     repetition of fields. Encoders differ in escapes, and a string that is decoded and encoded
 //     again may be another one.
 //
@@ -26,6 +26,9 @@
 // A [Decoder] turns a block into mutations: typed values for SQL targets, or with
 // DecoderConfig.RawOnly the bare lines for another InfluxDB. A point's series is identified by
 // [SeriesHash], a hash of its tag set whose definition is frozen for ever.
+//
+// A [KeyReader] reads measurement and tags only, for whoever chooses between lines, such as package
+// filter.
 //
 // [AppendPoint] writes a line, for points that we make ourselves.
 //

@@ -36,6 +36,8 @@ type Options struct {
 	Mode Mode
 	// Now is the time of points that carry none; it is truncated to the precision.
 	Now time.Time
+	// AddTag is given to every line that has no tag of its key; nil means none.
+	AddTag *AddedTag
 	// MaxBytes is the limit for the body; 0 means no limit.
 	MaxBytes int64
 	// Reserve, if not nil, is called with the number of bytes of every buffer before it is used for
@@ -236,7 +238,7 @@ func (n *Normalizer) point() bool {
 		}
 	}
 	if why == fine {
-		at, why = n.pos+MaxLineBytes, n.emit()
+		at, why = n.emit()
 	}
 	if why != fine {
 		if !n.eof && n.pos+excerptLen >= len(n.in) && !n.endsWithin() {

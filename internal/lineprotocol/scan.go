@@ -1,5 +1,7 @@
 package lineprotocol
 
+import "bytes"
+
 // Classes of bytes that mean something outside of strings, as bits.
 const (
 	clsBackslash uint8 = 1 << iota
@@ -26,6 +28,7 @@ type scanner struct {
 	keyEnd  int  // the key (measurement and tags) is buf[start:keyEnd]
 	measEnd int  // end of the measurement
 	fields  span // all fields
+	longest int  // length of the longest field key
 	time    span // the digits of the timestamp, empty if there is none
 	ts      int64
 	next    int    // where the next line starts
@@ -104,13 +107,13 @@ func (s *scanner) line(buf []byte, i int, p Precision) (at int, why reason) {
 	}
 	i = skipBlank(buf, s.keyEnd)
 	s.fields.start = i
-	longest := 0
+	s.longest = 0
 	for {
 		var key span
 		if key, i, why = fieldKey(buf, i); why != fine {
 			return i, why
 		}
-		longest = max(longest, key.end-key.start)
+		s.longest = max(s.longest, key.end-key.start)
 		if i, why = checkValue(buf, i); why != fine {
 			return i, why
 		}
@@ -119,7 +122,7 @@ func (s *scanner) line(buf []byte, i int, p Precision) (at int, why reason) {
 		}
 		i++
 	}
-	if s.keyEnd-s.start+keySeparatorLen+longest > maxKeyLen {
+	if s.keyEnd-s.start+keySeparatorLen+s.longest > maxKeyLen {
 		return s.keyEnd, badKeyLength
 	}
 	s.fields.end = i
@@ -240,4 +243,21 @@ func timestamp(buf []byte, i int) (ts int64, end int, fits, found bool) {
 		return -int64(n), i, fits, i > first
 	}
 	return int64(n), i, fits, i > first
+}
+
+// lineEnd returns the index of the line feed that ends the normalised line at the start of buf, whose
+// fields follow the space at i.
+func (s *scanner) lineEnd(buf []byte, i int) (end int, why reason) {
+	if end = bytes.IndexByte(buf[i:], '\n'); end < 0 {
+		return len(buf), badTimestamp
+	}
+	end += i
+	if bytes.IndexByte(buf[i:end], '"') < 0 && !hasBackslash(buf[i:end]) {
+		return end, fine
+	}
+	at, why := s.line(buf, 0, Nanosecond)
+	if why == fine && buf[at-1] != '\n' {
+		why = badTimestamp
+	}
+	return at - 1, why
 }

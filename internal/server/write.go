@@ -107,7 +107,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, who Principal, bu
 	ws := s.workspaces.Get().(*workspace)
 	defer s.release(ws)
 	ws.body.reset(w, r, &s.cfg, limit)
-	opt.Now, opt.MaxBytes = s.deps.Now(), s.cfg.MaxBodySize
+	opt.Now, opt.MaxBytes, opt.AddTag = s.deps.Now(), s.cfg.MaxBodySize, s.cfg.Origin
 	opt.Reserve = func(bytes int) error {
 		defer ws.body.pause(time.Now())
 		return memory.reserve(bytes)

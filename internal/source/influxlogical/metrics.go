@@ -7,7 +7,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type collector struct {
 	streams *Streams
 
-	points, bytes, failedWrites, pending, disk, lost, oldest, syncs *prometheus.Desc
+	points, bytes, failedWrites, pending, disk, lost, filtered, oldest, syncs *prometheus.Desc
 }
 
 // Collector returns the metrics of the queues.
@@ -24,13 +24,14 @@ func (s *Streams) Collector() prometheus.Collector {
 		disk:         desc("disk_bytes", "Bytes of the queue's files."),
 		syncs:        desc("syncs_total", "How often the queue's files were synced to the disk."),
 		lost:         desc("points_lost", "Points that were dropped or damaged, by reason: declared, never silent.", "reason"),
+		filtered:     desc("points_filtered", "Points that the stream's filter kept back: they were not queued for it."),
 		oldest:       desc("oldest_unsent_seconds", "When the oldest write that is not yet in the target was queued, in seconds since the Unix epoch; 0 if there is none."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.points, c.bytes, c.failedWrites, c.pending, c.disk, c.lost, c.oldest, c.syncs} {
+	for _, d := range []*prometheus.Desc{c.points, c.bytes, c.failedWrites, c.pending, c.disk, c.lost, c.filtered, c.oldest, c.syncs} {
 		ch <- d
 	}
 }
@@ -48,6 +49,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		metric(c.failedWrites, prometheus.CounterValue, float64(st.Refused), "full")
 		metric(c.pending, prometheus.GaugeValue, float64(st.UnsentBytes))
 		metric(c.disk, prometheus.GaugeValue, float64(st.DiskBytes))
+		metric(c.filtered, prometheus.CounterValue, float64(stream.filtered.Load()))
 		metric(c.oldest, prometheus.GaugeValue, float64(st.OldestUnsent)/1e9)
 		metric(c.syncs, prometheus.CounterValue, float64(st.Syncs))
 		for reason, total := range st.Lost {

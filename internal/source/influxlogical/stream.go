@@ -8,6 +8,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/lineprotocol"
+	"github.com/tailrace-cdc/tailrace/internal/lineprotocol/filter"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
 	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
 	"github.com/tailrace-cdc/tailrace/logical"
@@ -23,6 +24,8 @@ type StreamConfig struct {
 	Target logical.Target
 	// Schema is the target's schema for the measurements; empty for the target's default.
 	Schema string
+	// Filter says which points the stream takes; nil means all. It works at intake: see Stream.SetFilter.
+	Filter *filter.Filter
 	// Loop is how the loop behaves.
 	Loop logical.Config
 	// Queue is how the queue is kept; the store says where.
@@ -35,7 +38,9 @@ type Stream struct {
 	config StreamConfig
 	queue  *queue.Queue
 
-	notice atomic.Pointer[Notice]
+	notice   atomic.Pointer[Notice]
+	filter   atomic.Pointer[filter.Filter] // nil: all points
+	filtered atomic.Uint64                 // points that it kept back
 
 	mu   sync.Mutex                 // held while the loop is started or stopped
 	loop atomic.Pointer[loops.Loop] // nil while paused
@@ -50,6 +55,7 @@ func open(shared Config, config StreamConfig) (*Stream, error) {
 		return nil, errors.WithMessagef(err, "stream %s", config.ID)
 	}
 	s := &Stream{shared: shared, config: config, queue: q}
+	s.filter.Store(config.Filter)
 	if err := s.Resume(); err != nil {
 		_ = q.Close() // the first error says more
 		return nil, err
@@ -92,6 +98,10 @@ func (s *Stream) Pause(ctx context.Context) {
 	}
 }
 
+// SetFilter changes which points the stream takes of the writes that come from now on; nil means all. What
+// is in the queue was accepted for this stream, and stays (ACKED).
+func (s *Stream) SetFilter(f *filter.Filter) { s.filter.Store(f) }
+
 // note keeps what is to be shown of the stream's position.
 func (s *Stream) note(n Notice) {
 	s.notice.Store(&n)
@@ -107,6 +117,8 @@ type Status struct {
 	Loop loops.Status
 	// Queue is the state of its queue.
 	Queue queue.Stats
+	// Filtered is how many points its filter has kept back since the server started.
+	Filtered uint64
 	// Notice is something about its position in the queue; empty if there is nothing.
 	Notice Notice
 }
@@ -114,7 +126,7 @@ type Status struct {
 // Status returns the present status.
 func (s *Stream) Status() Status {
 	loop := s.loop.Load()
-	st := Status{ID: s.config.ID, Bucket: s.config.Bucket, Paused: loop == nil, Queue: s.queue.Stats()}
+	st := Status{ID: s.config.ID, Bucket: s.config.Bucket, Paused: loop == nil, Queue: s.queue.Stats(), Filtered: s.filtered.Load()}
 	if notice := s.notice.Load(); notice != nil {
 		st.Notice = *notice
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/lineprotocol"
+	"github.com/tailrace-cdc/tailrace/internal/lineprotocol/filter"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
 	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
 )
@@ -32,6 +33,7 @@ type Config struct {
 type Streams struct {
 	config Config
 	groups sync.Pool // of *queue.Group
+	sieves sync.Pool // of *filter.Sieve
 
 	mu      sync.RWMutex
 	buckets map[string][]*Stream // a slice is replaced, never changed
@@ -75,6 +77,7 @@ func NewStreams(config Config) *Streams {
 	}
 	s := &Streams{config: config, buckets: map[string][]*Stream{}}
 	s.groups.New = func() any { return new(queue.Group) }
+	s.sieves.New = func() any { return new(filter.Sieve) }
 	return s
 }
 
@@ -86,21 +89,21 @@ func (s *Streams) Write(ctx context.Context, bucket string, blocks []lineprotoco
 	if err != nil || len(blocks) == 0 || len(streams) == 0 {
 		return err
 	}
-	group := s.groups.Get().(*queue.Group)
-	defer s.groups.Put(group)
-	group.Reset()
-	for _, b := range blocks {
-		if err := group.Add(queue.KindLineProtocol, b.Points, b.Data); err != nil {
-			return err
-		}
+	divided, err := s.share(streams, blocks)
+	if err != nil {
+		return err
 	}
-	reserved, leftOut, err := reserve(streams, group)
+	defer s.release(divided)
+	reserved, leftOut, err := reserve(divided.all)
 	if err == nil {
-		err = appendAll(ctx, reserved, group)
+		err = appendAll(ctx, reserved)
 	}
-	for _, stream := range leftOut {
+	for _, sh := range leftOut {
 		// After an error the client writes again, so that it is not lost.
-		stream.queue.Decline(group, err == nil)
+		sh.stream.queue.Decline(sh.group, err == nil)
+	}
+	if err == nil {
+		divided.countFiltered()
 	}
 	return err
 }
@@ -122,18 +125,23 @@ func (s *Streams) of(bucket string) ([]*Stream, error) {
 // reservation is room for a group in a stream's queue.
 type reservation struct {
 	stream *Stream
+	group  *queue.Group
 	room   queue.Reservation
 }
 
 // reserve sets room aside in every queue. A stream that drops the newest write is left out; if all of
-// them are, that is an error, because nobody would have the write.
-func reserve(streams []*Stream, group *queue.Group) (reserved []reservation, leftOut []*Stream, err error) {
-	reserved = make([]reservation, 0, len(streams))
+// them are, that is an error, because nobody would have the write. A stream that takes nothing of it has no
+// part in this.
+func reserve(shares []share) (reserved []reservation, leftOut []share, err error) {
+	reserved = make([]reservation, 0, len(shares))
 	var full error
-	for _, stream := range streams {
-		room, err := stream.queue.Reserve(group)
+	for _, sh := range shares {
+		if sh.group == nil {
+			continue
+		}
+		room, err := sh.stream.queue.Reserve(sh.group)
 		if _, ok := stderrors.AsType[*queue.LeftOutError](err); ok {
-			full, leftOut = err, append(leftOut, stream)
+			full, leftOut = err, append(leftOut, sh)
 			continue
 		}
 		if err != nil {
@@ -142,7 +150,7 @@ func reserve(streams []*Stream, group *queue.Group) (reserved []reservation, lef
 			}
 			return nil, leftOut, err
 		}
-		reserved = append(reserved, reservation{stream, room})
+		reserved = append(reserved, reservation{sh.stream, sh.group, room})
 	}
 	if len(reserved) == 0 {
 		return nil, leftOut, full
@@ -150,14 +158,17 @@ func reserve(streams []*Stream, group *queue.Group) (reserved []reservation, lef
 	return reserved, leftOut, nil
 }
 
-// appendAll appends the group to all queues at once.
-func appendAll(ctx context.Context, reserved []reservation, group *queue.Group) error {
+// appendAll appends the groups to all queues at once.
+func appendAll(ctx context.Context, reserved []reservation) error {
+	if len(reserved) == 0 {
+		return nil // no stream wants anything of it
+	}
 	failures := make([]error, len(reserved))
 	var others sync.WaitGroup
 	for i, r := range reserved[1:] {
-		others.Go(func() { _, _, failures[i+1] = r.stream.queue.Append(ctx, r.room, group) })
+		others.Go(func() { _, _, failures[i+1] = r.stream.queue.Append(ctx, r.room, r.group) })
 	}
-	_, _, failures[0] = reserved[0].stream.queue.Append(ctx, reserved[0].room, group)
+	_, _, failures[0] = reserved[0].stream.queue.Append(ctx, reserved[0].room, reserved[0].group)
 	others.Wait()
 	var result WriteError
 	for i, err := range failures {
