@@ -79,7 +79,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	server, err := start.ProvideHTTP(config, operator, streams, logger, registry)
+	keeper, err := start.ProvideCertificate(config, logger, registry)
 	if err != nil {
 		cleanup5()
 		cleanup4()
@@ -88,7 +88,16 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	startServer := start.NewServer(config, logger, installation, operator, target, streams, server)
+	server, err := start.ProvideHTTP(config, operator, streams, keeper, logger, registry)
+	if err != nil {
+		cleanup5()
+		cleanup4()
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	startServer := start.NewServer(config, logger, installation, operator, target, streams, keeper, server)
 	return startServer, func() {
 		cleanup5()
 		cleanup4()

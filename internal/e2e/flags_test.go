@@ -315,6 +315,12 @@ var startFlags = map[string]func(t *testing.T, s setting){
 			t.Errorf("%v syncs with never", n)
 		}
 	},
+	"tlsCertificate":  takesTLS,
+	"tlsPrivateKey":   takesTLS,
+	"tlsClientCA":     asksClients,
+	"tlsClientAuth":   asksClients,
+	"maxConns":        connectionsAreLimited,
+	"maxConnsPerHost": connectionsAreLimited,
 	"instanceID": func(t *testing.T, s setting) {
 		p := s.launch(t, "plant a")
 		p.write("m,z=1 v=1 1\nm,tailrace_origin=other,z=1 v=1 2")

@@ -10,6 +10,7 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/cmd/targetconn"
 	"github.com/tailrace-cdc/tailrace/internal/lineprotocol"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
+	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -17,6 +18,11 @@ import (
 type Config struct {
 	// BindAddr is where to listen; port 0 picks a free one.
 	BindAddr string
+	// TLSCertificate and TLSPrivateKey are the server's certificate; empty is HTTP. TLSClientCA and
+	// TLSClientAuth (off, request or require) are for those of clients; see certificate.Config.
+	TLSCertificate, TLSPrivateKey, TLSClientCA, TLSClientAuth string
+	// MaxConns and MaxConnsPerHost bound connections; see server.Config.
+	MaxConns, MaxConnsPerHost int
 	// DataDir is the installation's directory.
 	DataDir string
 	// MaxBodySize bounds a request's body, after decompression.
@@ -84,6 +90,12 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	c.MaxQueueSize, c.KeepFree = 4<<30, 64<<20
 	c.TotalBytesInFlight = logical.DefaultTotalBytesInFlight
 	set.StringVar(&c.BindAddr, "bindAddr", "127.0.0.1:8086", "listen here; port 0 picks a free port")
+	set.StringVar(&c.TLSCertificate, "tlsCertificate", "", "speak HTTPS, with the certificate in this file (PEM, with its intermediates); taken again when it is renewed, and at SIGHUP")
+	set.StringVar(&c.TLSPrivateKey, "tlsPrivateKey", "", "the private key of --tlsCertificate (PEM)")
+	set.StringVar(&c.TLSClientCA, "tlsClientCA", "", "the authorities whose certificates clients may show (PEM)")
+	set.StringVar(&c.TLSClientAuth, "tlsClientAuth", "off", "whether clients show a certificate: off, request (verified if they do) or require; a token is needed all the same")
+	set.IntVar(&c.MaxConns, "maxConns", 4096, "the most connections that may be open; idle ones give way to new ones")
+	set.IntVar(&c.MaxConnsPerHost, "maxConnsPerHost", 0, "the most connections from one remote address; 0 is no limit of its own")
 	set.StringVar(&c.DataDir, "dataDir", "./tailrace-data", "queues, token and embedded target live here")
 	set.Var(&c.MaxBodySize, "maxBodySize", "the largest body of a write, after decompression")
 	set.Var(&c.BytesInFlight, "bytesInFlight", "the most data that a loop holds between queue and target")
@@ -158,6 +170,12 @@ func (c Config) Validate() error {
 		return errors.Errorf("--queueSync: %q is unknown; give always, interval or never", c.QueueSync)
 	case !has(policies, c.QueueFullPolicy):
 		return errors.Errorf("--queueFullPolicy: %q is unknown; give refuse, dropOldest or dropNewest", c.QueueFullPolicy)
+	case c.MaxConns < 1:
+		return errors.Errorf("--maxConns: %d is too few; give at least 1", c.MaxConns)
+	case c.MaxConnsPerHost < 0:
+		return errors.Errorf("--maxConnsPerHost: %d is negative; 0 is no limit", c.MaxConnsPerHost)
+	case c.TLSCertificate == "" && c.TLSPrivateKey == "" && (c.TLSClientCA != "" || c.TLSClientAuth != "off"):
+		return errors.New("--tlsClientCA and --tlsClientAuth need --tlsCertificate and --tlsPrivateKey")
 	case c.MaxQueueSize < 1<<20:
 		return errors.Errorf("--maxQueueSize: %d bytes is too small; give at least 1MiB", int64(c.MaxQueueSize))
 	case c.MaxBodySize < 1<<10:
@@ -174,6 +192,9 @@ func (c Config) Validate() error {
 		return errors.New("--stagingSchema: name a schema")
 	case c.DataDir == "":
 		return errors.New("--dataDir: name a directory")
+	}
+	if _, err := certificate.ParseClientAuth(c.TLSClientAuth); err != nil {
+		return errors.WithMessage(err, "--tlsClientAuth")
 	}
 	if _, err := c.Origin(); err != nil {
 		return errors.WithMessage(err, "--instanceID, --instanceTag")

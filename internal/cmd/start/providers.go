@@ -12,6 +12,7 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/installation"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
 	"github.com/tailrace-cdc/tailrace/internal/server"
+	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
 	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
 	"github.com/tailrace-cdc/tailrace/internal/source/logical/chaos"
@@ -32,7 +33,8 @@ const (
 // Providers make the server from a Config.
 var Providers = wire.NewSet(
 	NewServer, ProvideLog, ProvideInstallation, ProvideOperator, ProvideRegistry, ProvideLoopMetrics,
-	ProvideFactory, ProvideTally, ProvideDeadLetters, ProvideTarget, ProvideStore, ProvideStreams, ProvideHTTP,
+	ProvideFactory, ProvideTally, ProvideDeadLetters, ProvideTarget, ProvideStore, ProvideStreams,
+	ProvideCertificate, ProvideHTTP,
 )
 
 // Operator is who may do everything.
@@ -197,7 +199,8 @@ func ProvideStreams(
 
 // ProvideHTTP makes the HTTP server.
 func ProvideHTTP(
-	config Config, operator Operator, streams *influxlogical.Streams, log *slog.Logger, reg *prometheus.Registry,
+	config Config, operator Operator, streams *influxlogical.Streams, keeper *certificate.Keeper, log *slog.Logger,
+	reg *prometheus.Registry,
 ) (*server.Server, error) {
 	origin, err := config.Origin()
 	if err != nil {
@@ -205,7 +208,8 @@ func ProvideHTTP(
 	}
 	in := intake{streams, new(trouble)}
 	return server.New(server.Config{
-		BindAddr: config.BindAddr, MaxBodySize: int64(config.MaxBodySize), Version: config.Version, Origin: origin,
+		BindAddr: config.BindAddr, TLS: tlsOf(keeper), MaxConns: config.MaxConns, MaxConnsPerHost: config.MaxConnsPerHost,
+		MaxBodySize: int64(config.MaxBodySize), Version: config.Version, Origin: origin,
 	}, server.Deps{
 		Intake: in, Health: in, Registerer: reg, Gatherer: reg, Log: log,
 		Authorizer: server.NewTokens(map[string]server.Principal{operator.Token: {Name: "operator", Manage: true}}),

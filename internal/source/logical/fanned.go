@@ -40,14 +40,15 @@ func newFanned(w *writer) *fanned {
 	s.fan = fan.New(fan.Config{
 		Session: w.session, Shards: shards, Raw: w.traits.WantsRaw, Budget: w.budget, Point: w.loop.point(), Skip: w.skip,
 		CallTimeout: w.config.ApplyTimeout, Memo: s.memo,
-		Retry:     retry.Config{Base: w.config.RetryDelay, Max: w.config.RetryMax},
-		OnPoint:   s.advanced,
-		OnLanded:  s.batch,
-		OnFailure: func(x fan.Failure) { w.loop.failed(x.Err) },
-		OnFail:    w.fail,
-		OnReject:  s.reject,
-		OnSettled: s.settled,
-		Joins:     s.joins(),
+		Retry:      retry.Config{Base: w.config.RetryDelay, Max: w.config.RetryMax, Rand: w.loop.rand},
+		OnPoint:    s.advanced,
+		OnLanded:   s.batch,
+		OnFailure:  func(x fan.Failure) { w.loop.failed(x.Err) },
+		OnFail:     w.fail,
+		OnReject:   s.reject,
+		OnSettled:  s.settled,
+		Joins:      s.joins(),
+		BeforeTake: func(ctx context.Context, shard int) { w.loop.signal(ctx, signalTake, shard) },
 	})
 	go s.keep()
 	return s

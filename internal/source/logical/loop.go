@@ -34,6 +34,7 @@ type Loop struct {
 	open      *openLetters
 	rejectRun atomic.Int64
 	replaying turn // held by a call of Replay
+	signals   func(ctx context.Context, site string, n int)
 	// control is used by one run at a time, under its switcher's lock.
 	control *mode.Controller
 	// unclean says that the target may be ahead of the consistent point in places, or hold a backfill in

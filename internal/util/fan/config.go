@@ -43,6 +43,9 @@ type Config struct {
 	// Now is the clock by which the speed of batches is measured. Default time.Now.
 	Now func() time.Time
 
+	// BeforeTake is for tests: a worker is about to take its shard's next batch, and does so when it returns.
+	BeforeTake func(ctx context.Context, shard int)
+
 	// OnPoint is told when the consistent point has advanced, in order, and by how many transactions.
 	// It is called while the fan is locked: it must not block, and not call the fan.
 	OnPoint func(point logical.Stamp, txs int)

@@ -29,9 +29,6 @@ type Fan struct {
 	memo    chan struct{} // holds a token while a memo is on its way to the target
 	strayed atomic.Bool   // a memo may be on its way that nobody waits for; set and cleared under the token
 
-	// beforeTake is a test signal: a worker is about to take its next batch.
-	beforeTake func(ctx context.Context, shard int)
-
 	mu         sync.Mutex
 	changed    chan struct{} // closed and forgotten when something changed that somebody waits for
 	ctx        context.Context

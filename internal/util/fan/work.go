@@ -51,8 +51,8 @@ func (f *Fan) work(ctx, waits context.Context, s *shard) {
 
 // next takes the next batch of a shard. If there is none, the shard stops running.
 func (f *Fan) next(s *shard, w *worker) bool {
-	if f.beforeTake != nil {
-		f.beforeTake(w.waits, s.number)
+	if f.cfg.BeforeTake != nil {
+		f.cfg.BeforeTake(w.waits, s.number)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
