@@ -7,7 +7,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type collector struct {
 	streams *Streams
 
-	points, bytes, failedWrites, pending, disk, lost, filtered, oldest, syncs *prometheus.Desc
+	points, bytes, failedPoints, failedBytes, failedWrites, pending, disk, lost, filtered, oldest, syncs *prometheus.Desc
 }
 
 // Collector returns the metrics of the queues.
@@ -19,6 +19,8 @@ func (s *Streams) Collector() prometheus.Collector {
 		streams:      s,
 		points:       desc("total_points_queued", "Points that were made durable in the queue."),
 		bytes:        desc("total_bytes_queued", "Bytes that were made durable in the queue, as stored."),
+		failedPoints: desc("points_failed_to_queue", "Points that could not be made durable in the queue, or were refused because it is full."),
+		failedBytes:  desc("bytes_failed_to_queue", "Bytes that could not be made durable in the queue, or were refused because it is full, as they would have been stored."),
 		failedWrites: desc("writes_failed_to_queue", "Writes that could not be made durable, or were refused because the queue is full.", "reason"),
 		pending:      desc("current_bytes_queued", "Bytes in the queue that are not yet in the target."),
 		disk:         desc("disk_bytes", "Bytes of the queue's files."),
@@ -31,7 +33,7 @@ func (s *Streams) Collector() prometheus.Collector {
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.points, c.bytes, c.failedWrites, c.pending, c.disk, c.lost, c.filtered, c.oldest, c.syncs} {
+	for _, d := range []*prometheus.Desc{c.points, c.bytes, c.failedPoints, c.failedBytes, c.failedWrites, c.pending, c.disk, c.lost, c.filtered, c.oldest, c.syncs} {
 		ch <- d
 	}
 }
@@ -45,6 +47,8 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		}
 		metric(c.points, prometheus.CounterValue, float64(st.AppendedPoints))
 		metric(c.bytes, prometheus.CounterValue, float64(st.AppendedBytes))
+		metric(c.failedPoints, prometheus.CounterValue, float64(stream.failedPoints.Load()))
+		metric(c.failedBytes, prometheus.CounterValue, float64(stream.failedBytes.Load()))
 		metric(c.failedWrites, prometheus.CounterValue, float64(st.FailedAppends), "error")
 		metric(c.failedWrites, prometheus.CounterValue, float64(st.Refused), "full")
 		metric(c.pending, prometheus.GaugeValue, float64(st.UnsentBytes))

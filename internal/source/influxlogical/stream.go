@@ -42,6 +42,8 @@ type Stream struct {
 	filter   atomic.Pointer[filter.Filter] // nil: all points
 	filtered atomic.Uint64                 // points that it kept back
 
+	failedPoints, failedBytes atomic.Int64 // what the queue did not take
+
 	mu   sync.Mutex                 // held while the loop is started or stopped
 	loop atomic.Pointer[loops.Loop] // nil while paused
 }
@@ -101,6 +103,12 @@ func (s *Stream) Pause(ctx context.Context) {
 // SetFilter changes which points the stream takes of the writes that come from now on; nil means all. What
 // is in the queue was accepted for this stream, and stays (ACKED).
 func (s *Stream) SetFilter(f *filter.Filter) { s.filter.Store(f) }
+
+// notQueued counts a write that the queue did not take.
+func (s *Stream) notQueued(group *queue.Group) {
+	s.failedPoints.Add(group.Points())
+	s.failedBytes.Add(group.Size())
+}
 
 // note keeps what is to be shown of the stream's position.
 func (s *Stream) note(n Notice) {

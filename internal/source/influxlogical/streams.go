@@ -140,6 +140,9 @@ func reserve(shares []share) (reserved []reservation, leftOut []share, err error
 			continue
 		}
 		room, err := sh.stream.queue.Reserve(sh.group)
+		if err != nil {
+			sh.stream.notQueued(sh.group)
+		}
 		if _, ok := stderrors.AsType[*queue.LeftOutError](err); ok {
 			full, leftOut = err, append(leftOut, sh)
 			continue
@@ -177,6 +180,7 @@ func appendAll(ctx context.Context, reserved []reservation) error {
 			result.Kept = append(result.Kept, name)
 			continue
 		}
+		reserved[i].stream.notQueued(reserved[i].group)
 		result.Failed = append(result.Failed, name)
 		if result.Err == nil {
 			result.Err = err
