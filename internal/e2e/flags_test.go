@@ -340,6 +340,9 @@ var startFlags = map[string]func(t *testing.T, s setting){
 		if status != http.StatusServiceUnavailable || !strings.Contains(text, "default") {
 			t.Errorf("the full queue answers %d %s, want 503 and the stream's name", status, text)
 		}
+		if points, bytes := p.metric("replications_queue_points_failed_to_queue"), p.metric("replications_queue_bytes_failed_to_queue"); points != 1 || bytes < 1000 {
+			t.Errorf("%v points of %v bytes count as not queued, want the one", points, bytes)
+		}
 	},
 	"queueFullPolicy": func(t *testing.T, s setting) {
 		p := s.launch(t, "dropOldest", "--maxQueueSize", "1MiB")

@@ -33,8 +33,8 @@ const metadataFile = "metadata.db"
 // Providers make the server from a Config.
 var Providers = wire.NewSet(
 	NewServer, ProvideLog, ProvideInstallation, ProvideOperator, ProvideRegistry, ProvideLoopMetrics,
-	ProvideFactory, ProvideTally, ProvideDeadLetters, ProvideOpener, ProvideStore, ProvideStreams, ProvideMetadata, ProvideReplication,
-	ProvideCertificate, ProvideHTTP,
+	ProvideFactory, ProvideTally, ProvideDeadLetters, ProvideOpener, ProvideStore, ProvideStreams,
+	ProvideMetadata, ProvideReplication, ProvideCertificate, ProvideHTTP,
 )
 
 // Operator is who may do everything.
@@ -113,8 +113,7 @@ func ProvideFactory(config Config, in *installation.Installation, log *slog.Logg
 
 // ProvideTally makes the counts that all targets share.
 func ProvideTally(reg *prometheus.Registry) (*tally.Tally, error) {
-	counts := &tally.Tally{}
-	return counts, reg.Register(counts.Collector())
+	return tally.Register(reg)
 }
 
 // ProvideDeadLetters opens the store for targets that keep no dead letters themselves.
@@ -213,8 +212,8 @@ func ProvideReplication(
 
 // ProvideHTTP makes the HTTP server.
 func ProvideHTTP(
-	config Config, operator Operator, streams *influxlogical.Streams, service *replication.Service, keeper *certificate.Keeper,
-	log *slog.Logger, reg *prometheus.Registry,
+	config Config, operator Operator, streams *influxlogical.Streams, service *replication.Service,
+	keeper *certificate.Keeper, log *slog.Logger, reg *prometheus.Registry,
 ) (*server.Server, error) {
 	origin, err := config.Origin()
 	if err != nil {

@@ -28,18 +28,19 @@ type Server struct {
 	installation *installation.Installation
 	operator     Operator
 	streams      *influxlogical.Streams
-	service      *replication.Service
 	certificate  *certificate.Keeper // nil without TLS
+	service      *replication.Service
 	http         *server.Server
 }
 
 // NewServer puts the parts together.
 func NewServer(
-	config Config, log *slog.Logger, in *installation.Installation, operator Operator, streams *influxlogical.Streams,
-	service *replication.Service, keeper *certificate.Keeper, http *server.Server,
+	config Config, log *slog.Logger, in *installation.Installation, operator Operator,
+	streams *influxlogical.Streams, service *replication.Service, keeper *certificate.Keeper, http *server.Server,
 ) *Server {
 	return &Server{
-		config: config, log: log, installation: in, operator: operator, streams: streams, service: service, certificate: keeper, http: http,
+		config: config, log: log, installation: in, operator: operator, streams: streams, service: service,
+		certificate: keeper, http: http,
 	}
 }
 
