@@ -75,6 +75,14 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
+	reporter, err := start.ProvideTelemetry(config, streams, logger)
+	if err != nil {
+		cleanup4()
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
 	server, err := start.ProvideHTTP(config, operator, streams, keeper, logger, registry)
 	if err != nil {
 		cleanup4()
@@ -83,7 +91,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	startServer := start.NewServer(config, logger, installation, operator, target, streams, keeper, server)
+	startServer := start.NewServer(config, logger, installation, operator, target, streams, keeper, reporter, server)
 	return startServer, func() {
 		cleanup4()
 		cleanup3()

@@ -30,7 +30,8 @@ const (
 // Providers make the server from a Config.
 var Providers = wire.NewSet(
 	NewServer, ProvideLog, ProvideInstallation, ProvideOperator, ProvideRegistry, ProvideLoopMetrics,
-	ProvideFactory, ProvideTally, ProvideTarget, ProvideStore, ProvideStreams, ProvideCertificate, ProvideHTTP,
+	ProvideFactory, ProvideTally, ProvideTarget, ProvideStore, ProvideStreams, ProvideCertificate, ProvideTelemetry,
+	ProvideHTTP,
 )
 
 // Operator is who may do everything.

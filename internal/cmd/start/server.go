@@ -16,6 +16,7 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/server"
 	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
+	"github.com/tailrace-cdc/tailrace/internal/telemetry"
 )
 
 // Server is the running server.
@@ -27,16 +28,19 @@ type Server struct {
 	target       Target
 	streams      *influxlogical.Streams
 	certificate  *certificate.Keeper // nil without TLS
+	telemetry    *telemetry.Reporter // nil without a URL
 	http         *server.Server
 }
 
 // NewServer puts the parts together.
 func NewServer(
 	config Config, log *slog.Logger, in *installation.Installation, operator Operator, target Target,
-	streams *influxlogical.Streams, keeper *certificate.Keeper, http *server.Server,
+	streams *influxlogical.Streams, keeper *certificate.Keeper, reporter *telemetry.Reporter,
+	http *server.Server,
 ) *Server {
 	return &Server{
-		config: config, log: log, installation: in, operator: operator, target: target, streams: streams, certificate: keeper, http: http,
+		config: config, log: log, installation: in, operator: operator, target: target, streams: streams, certificate: keeper, telemetry: reporter,
+		http: http,
 	}
 }
 
@@ -57,12 +61,15 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	}
 	s.log.Info("listening", "address", s.Addr().String(), "installation", s.installation.ID(),
 		"dataDir", s.installation.Dir(), "target", s.target.Name, "tls", s.certificate != nil)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	besides, stop := context.WithCancel(ctx)
+	defer stop()
 	if s.certificate != nil {
-		watching, stop := context.WithCancel(ctx)
-		var watch sync.WaitGroup
-		watch.Go(func() { s.watchCertificate(watching) })
-		defer watch.Wait()
-		defer stop()
+		beside.Go(func() { s.watchCertificate(besides) })
+	}
+	if s.telemetry != nil {
+		beside.Go(func() { s.telemetry.Run(besides) })
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve() }()
