@@ -101,7 +101,11 @@ func (w *window) follow(off int64, n int) bool {
 		}
 		w.forget(off)
 		if w.ring.wraps() {
-			to := w.ring.mem[ringRoom-len(w.buf) : ringRoom]
+			room := w.ring.mem[:w.ring.room]
+			if len(room) < len(w.buf) {
+				return false
+			}
+			to := room[len(room)-len(w.buf):]
 			copy(to, w.buf)
 			w.buf = to
 			w.ring.free(w.start + int64(len(to)))

@@ -36,9 +36,11 @@ type Config struct {
 	StandbyTimeout time.Duration
 	// TotalBytesInFlight is what all loops have in flight together.
 	TotalBytesInFlight flags.Size
-	// TargetConn is the target of the default stream: sqlite:PATH or postgres://…; empty for the embedded
-	// one.
+	// TargetConn is the target of the default stream: sqlite:PATH, postgres://… or http(s)://…; empty for the
+	// embedded one.
 	TargetConn string
+	// TargetToken is what an InfluxDB knows us by.
+	TargetToken string
 	// TargetSchema is the schema of a SQL server that the measurements' tables are in; empty for public.
 	TargetSchema string
 	// TargetDBConns, StagingSchema and IndexTags are for a SQL server; see postgres.Config.
@@ -105,7 +107,8 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.DurationVar(&c.ApplyTimeout, "applyTimeout", loop.ApplyTimeout, "the longest that a statement at the target may take")
 	set.DurationVar(&c.RetryDelay, "retryDelay", loop.RetryDelay, "the first delay after a failure; grows exponentially, with jitter, up to 30s")
 	set.DurationVar(&c.StandbyTimeout, "standbyTimeout", loop.StandbyTimeout, "how often progress is stored and told to the source, at the least")
-	set.StringVar(&c.TargetConn, "targetConn", "", "where the default stream goes: postgres://user:password@host/database or sqlite:PATH; default is an embedded SQLite file")
+	set.StringVar(&c.TargetConn, "targetConn", "", "where the default stream goes: postgres://user:password@host/database, sqlite:PATH, or an InfluxDB: http://host:8086?org=ORG&bucket=BUCKET (1.x: ?db=DATABASE&rp=POLICY); default is an embedded SQLite file")
+	set.StringVar(&c.TargetToken, "targetToken", "", "the token for an InfluxDB; better given in the environment, where other users do not see it")
 	set.StringVar(&c.TargetSchema, "targetSchema", "", "the schema for the tables of measurements; default is public. In SQLite it is the first part of their names")
 	set.IntVar(&c.TargetDBConns, "targetDBConns", 16, "the most connections to a SQL server")
 	set.StringVar(&c.StagingSchema, "stagingSchema", "_tailrace", "where a SQL server keeps consistent points, leases and dead letters")
@@ -226,14 +229,24 @@ func (c Config) Validate() error {
 	return c.validateTarget()
 }
 
-// validateTarget refuses what an SQLite target would pass over in silence.
+// validateTarget refuses what the target would pass over in silence.
 func (c Config) validateTarget() error {
 	kind, _, err := targetconn.Parse(c.TargetConn)
+	if err == nil && c.TargetToken != "" && kind != targetconn.InfluxDB {
+		err = errors.New("--targetToken is for an InfluxDB; leave it out, or name one with --targetConn")
+	}
 	if err != nil || kind == targetconn.Postgres {
 		return err
 	}
-	const stays = "is for SQL servers, and the target is SQLite; leave it out, or name a server with --targetConn"
+	stays := "is for SQL servers, and the target is SQLite; leave it out, or name a server with --targetConn"
+	if kind == targetconn.InfluxDB {
+		stays = "is for SQL targets, and the target is an InfluxDB; leave it out"
+	}
 	switch {
+	case kind == targetconn.InfluxDB && c.TargetSchema != "":
+		return errors.New("--targetSchema " + stays)
+	case kind == targetconn.InfluxDB && c.IgnoreMissingColumns:
+		return errors.New("--ignoreMissingColumns " + stays)
 	case c.PooledTarget:
 		return errors.New("--pooledTarget " + stays)
 	case len(c.IndexTags) > 0:

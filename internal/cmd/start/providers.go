@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/tailrace-cdc/tailrace/internal/deadletter"
 	"github.com/tailrace-cdc/tailrace/internal/installation"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
 	"github.com/tailrace-cdc/tailrace/internal/server"
@@ -23,6 +24,8 @@ import (
 const (
 	// DefaultBucket is the bucket that a new installation has.
 	DefaultBucket = "default"
+	// DefaultStream is the stream of that bucket.
+	DefaultStream = "default"
 	// EmbeddedTarget is the file name of the embedded database in the data directory.
 	EmbeddedTarget = "target.db"
 )
@@ -30,8 +33,8 @@ const (
 // Providers make the server from a Config.
 var Providers = wire.NewSet(
 	NewServer, ProvideLog, ProvideInstallation, ProvideOperator, ProvideRegistry, ProvideLoopMetrics,
-	ProvideFactory, ProvideTally, ProvideTarget, ProvideStore, ProvideStreams, ProvideCertificate, ProvideTelemetry,
-	ProvideHTTP,
+	ProvideFactory, ProvideTally, ProvideDeadLetters, ProvideTarget, ProvideStore, ProvideStreams,
+	ProvideCertificate, ProvideTelemetry, ProvideHTTP,
 )
 
 // Operator is who may do everything.
@@ -120,11 +123,24 @@ func ProvideTally(reg *prometheus.Registry) (*tally.Tally, error) {
 	return counts, reg.Register(counts.Collector())
 }
 
+// ProvideDeadLetters makes the store for the dead letters of targets that keep none.
+func ProvideDeadLetters(in *installation.Installation, log *slog.Logger) (*deadletter.Store, func(), error) {
+	store, err := deadletter.Open(deadletter.Config{Path: in.Path(deadletter.FileName)})
+	if err != nil {
+		return nil, nil, err
+	}
+	return store, func() {
+		if err := store.Close(); err != nil {
+			log.Warn("closing the dead letters", "error", err)
+		}
+	}, nil
+}
+
 // ProvideTarget opens the target of the default stream.
 func ProvideTarget(
-	ctx context.Context, config Config, in *installation.Installation, log *slog.Logger, counts *tally.Tally,
+	ctx context.Context, config Config, in *installation.Installation, letters *deadletter.Store, log *slog.Logger, counts *tally.Tally,
 ) (Target, func(), error) {
-	target, err := openTarget(ctx, config, in, log, counts)
+	target, err := openTarget(ctx, config, in, letters, log, counts)
 	if err != nil {
 		return Target{}, nil, err
 	}
@@ -159,8 +175,13 @@ func ProvideStreams(
 	if err := reg.Register(streams.Collector()); err != nil {
 		return nil, nil, err
 	}
+	if remote, ok := target.Target.(interface{ Collector() prometheus.Collector }); ok {
+		if err := reg.Register(remote.Collector()); err != nil {
+			return nil, nil, err
+		}
+	}
 	_, err := streams.Add(influxlogical.StreamConfig{
-		ID: "default", Bucket: DefaultBucket, Target: target.Target, Schema: config.TargetSchema, Loop: config.Loop(),
+		ID: DefaultStream, Bucket: DefaultBucket, Target: target.Target, Schema: config.TargetSchema, Loop: config.Loop(),
 		Queue: config.Queue(),
 	})
 	if err != nil {

@@ -31,16 +31,22 @@ func TestRequestsAsTheyTravel(t *testing.T) {
 		path, query, auth string
 	}{
 		"1.x": {
-			"1.6.7~rc0", influx.Config{Bucket: "db/two weeks", Username: "u", Password: "p:w"}, "",
+			"1.6.7~rc0",
+			influx.Config{Bucket: "db/two weeks", Username: "u", Password: "p:w"},
+			"",
 			"/write", "db=db&precision=ns&rp=two+weeks", "Basic dTpwOnc=",
 		},
 		"1.x without a policy": {"1.8.0", influx.Config{Bucket: "db"}, "", "/write", "db=db&precision=ns", ""},
 		"2.x": {
-			"v2.7.1", influx.Config{Bucket: "line 4", Org: "plant", Token: "t0ken"}, "",
+			"v2.7.1",
+			influx.Config{Bucket: "line 4", Org: "plant", Token: "t0ken"},
+			"",
 			"/api/v2/write", "bucket=line+4&org=plant&precision=ns", "Token t0ken",
 		},
 		"3.x": {
-			"3.0.1", influx.Config{Bucket: "db", Org: "o", Token: "t0ken"}, "",
+			"3.0.1",
+			influx.Config{Bucket: "db", Org: "o", Token: "t0ken"},
+			"",
 			"/api/v3/write_lp", "accept_partial=true&db=db&precision=nanosecond", "Bearer t0ken",
 		},
 		"prefix":              {"v2.7.1", influx.Config{}, "/proxy/influx%20db", "/proxy/influx db/api/v2/write", "bucket=b&precision=ns", ""},

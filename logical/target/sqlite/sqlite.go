@@ -9,7 +9,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tailrace-cdc/tailrace/internal/target/sqlite"
+	"github.com/tailrace-cdc/tailrace/internal/target/tally"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -36,6 +39,12 @@ type Config struct {
 	// MaxTables bounds the tables that are made in the file; points that would need more are refused.
 	// Default 10,000.
 	MaxTables int
+	// IgnoreMissingColumns leaves out values whose column a table of yours does not have, instead of
+	// waiting for the column. They are counted, and each column is named once in the log.
+	IgnoreMissingColumns bool
+	// Registerer takes the metrics target_…_total, which docs/metrics.md lists: they count what is done to
+	// rows that nobody may miss (NOTHING SILENT). One registry takes those of one target. Default: none.
+	Registerer prometheus.Registerer
 	// Logger receives what an operator may want to know. Default: nothing is logged.
 	Logger *slog.Logger
 }
@@ -47,16 +56,24 @@ type Config struct {
 // One program at a time writes to the file; readers of the file see committed transactions only. Any
 // number of loops may share the target, and take turns.
 func Open(ctx context.Context, config Config) (logical.Target, error) {
-	target, err := sqlite.Open(ctx, config.inner())
+	counts := &tally.Tally{}
+	if config.Registerer != nil {
+		if err := config.Registerer.Register(counts.Collector()); err != nil {
+			return nil, err
+		}
+	}
+	target, err := sqlite.Open(ctx, config.inner(counts))
 	if err != nil {
 		return nil, err
 	}
 	return target, nil
 }
 
-func (c Config) inner() sqlite.Config {
+func (c Config) inner(counts *tally.Tally) sqlite.Config {
 	return sqlite.Config{
-		Path: c.Path, Schema: c.Schema, BusyTimeout: c.BusyTimeout, CacheBytes: c.CacheBytes,
-		CheckpointPages: c.CheckpointPages, MaxColumns: c.MaxColumns, MaxTables: c.MaxTables, Logger: c.Logger,
+		Tally: counts,
+		Path:  c.Path, Schema: c.Schema, BusyTimeout: c.BusyTimeout, CacheBytes: c.CacheBytes,
+		CheckpointPages: c.CheckpointPages, MaxColumns: c.MaxColumns, MaxTables: c.MaxTables,
+		IgnoreMissingColumns: c.IgnoreMissingColumns, Logger: c.Logger,
 	}
 }

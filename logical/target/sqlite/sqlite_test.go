@@ -4,6 +4,10 @@ import (
 	"log/slog"
 	"reflect"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tailrace-cdc/tailrace/internal/target/tally"
 )
 
 // TestEverySettingArrives fails when the target has a setting that cannot be given here, or that is lost
@@ -22,11 +26,13 @@ func TestEverySettingArrives(t *testing.T) {
 			f.SetInt(7)
 		case reflect.Slice:
 			f.Set(reflect.ValueOf([]string{"x"}))
+		case reflect.Interface:
+			f.Set(reflect.ValueOf(prometheus.NewRegistry()))
 		default:
 			f.Set(reflect.ValueOf(slog.New(slog.DiscardHandler)))
 		}
 	}
-	taken := reflect.ValueOf(config.inner())
+	taken := reflect.ValueOf(config.inner(&tally.Tally{}))
 	for i := range taken.NumField() {
 		if f := taken.Type().Field(i); f.IsExported() && taken.Field(i).IsZero() {
 			t.Errorf("%s does not arrive", f.Name)
