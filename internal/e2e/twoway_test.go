@@ -142,7 +142,7 @@ func (p *plant) write(lines string) {
 func (p *plant) sent() (points uint64, waiting bool) {
 	for _, s := range p.links {
 		st := s.Status()
-		points += uint64(st.Queue.AppendedPoints)
+		points += st.Queue.AppendedPoints
 		waiting = waiting || st.Queue.UnsentBytes > 0
 	}
 	return points, waiting

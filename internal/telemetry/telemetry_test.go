@@ -76,7 +76,7 @@ func TestReportsAreSpreadAroundTheInterval(t *testing.T) {
 		r, err := New(Config{URL: "http://x.example", Counts: counts, Transport: transport(func(r *http.Request) (*http.Response, error) {
 			body, _ := io.ReadAll(r.Body)
 			at, uptimes = append(at, time.Since(begun)), append(uptimes, string(body))
-			return &http.Response{StatusCode: 204, Body: http.NoBody}, nil
+			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody}, nil
 		})})
 		if err != nil {
 			t.Fatal(err)
@@ -116,13 +116,13 @@ func TestFailureIsADetail(t *testing.T) {
 			return nil, r.Context().Err()
 		},
 		"500": func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 500, Status: "500 no", Body: io.NopCloser(strings.NewReader("x"))}, nil
+			return &http.Response{StatusCode: http.StatusInternalServerError, Status: "500 no", Body: io.NopCloser(strings.NewReader("x"))}, nil
 		},
 		"redirect": func(r *http.Request) (*http.Response, error) {
 			if r.URL.Host != "x.example" {
 				t.Error("a redirect is followed")
 			}
-			return &http.Response{StatusCode: 307, Status: "307", Header: http.Header{"Location": {"http://other.example"}}, Body: http.NoBody}, nil
+			return &http.Response{StatusCode: http.StatusTemporaryRedirect, Status: "307", Header: http.Header{"Location": {"http://other.example"}}, Body: http.NoBody}, nil
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
