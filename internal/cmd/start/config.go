@@ -13,6 +13,7 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/queue"
 	"github.com/tailrace-cdc/tailrace/internal/remote"
 	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
+	"github.com/tailrace-cdc/tailrace/internal/telemetry"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -74,6 +75,9 @@ type Config struct {
 	// InstanceID is the origin that points get which have none, and InstanceTag the key of the tag that it
 	// is in; see lineprotocol.AddedTag.
 	InstanceID, InstanceTag string
+	// TelemetryURL takes reports every TelemetryInterval; empty is off. See telemetry.Config.
+	TelemetryURL      string
+	TelemetryInterval time.Duration
 	// GracePeriod bounds how long a shutdown waits for what is in flight.
 	GracePeriod time.Duration
 	// LogFormat is text or json.
@@ -131,6 +135,9 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.Var(&c.KeepFree, "keepFree", "how much of the disk queues leave free; the largest backlog stops first")
 	set.StringVar(&c.InstanceID, "instanceID", "", "give points that bear no origin this one, as the tag --instanceTag, so that servers that replicate to each other can leave out what they had from each other")
 	set.StringVar(&c.InstanceTag, "instanceTag", "tailrace_origin", "the key of the tag that --instanceID adds")
+	set.StringVar(&c.TelemetryURL, "telemetryURL", "", "report every 8 hours how many streams, remotes and bytes in queues there are, the version and the uptime, and nothing else, to this URL; off without one")
+	set.DurationVar(&c.TelemetryInterval, "telemetryInterval", telemetry.DefaultInterval, "how often to report to --telemetryURL")
+	_ = set.MarkHidden("telemetryInterval") // it is there
 	set.DurationVar(&c.GracePeriod, "gracePeriod", 10*time.Second, "how long a shutdown waits for what is in flight")
 	set.Float64Var(&c.ChaosProb, "chaosProb", 0, "for tests: the share of calls between queue and target that go wrong on purpose, from 0 to 1")
 	set.Uint64Var(&c.ChaosSeed, "chaosSeed", 1, "for tests: which calls --chaosProb strikes")
@@ -206,6 +213,14 @@ func (c Config) Validate() error {
 	}
 	if _, err := certificate.ParseClientAuth(c.TLSClientAuth); err != nil {
 		return errors.WithMessage(err, "--tlsClientAuth")
+	}
+	if c.TelemetryURL != "" {
+		if err := telemetry.ValidateURL(c.TelemetryURL); err != nil {
+			return errors.WithMessage(err, "--telemetryURL")
+		}
+	}
+	if c.TelemetryInterval <= 0 {
+		return errors.Errorf("--telemetryInterval: %s is too short", c.TelemetryInterval)
 	}
 	if _, err := c.Origin(); err != nil {
 		return errors.WithMessage(err, "--instanceID, --instanceTag")
