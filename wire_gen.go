@@ -25,49 +25,37 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
+	store, cleanup2, err := start.ProvideDeadLetters(installation, logger)
+	if err != nil {
+		cleanup()
+		return nil, nil, err
+	}
 	registry, err := start.ProvideRegistry()
 	if err != nil {
+		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
 	tally, err := start.ProvideTally(registry)
 	if err != nil {
+		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
-	target, cleanup2, err := start.ProvideTarget(ctx, config, installation, logger, tally)
+	target, cleanup3, err := start.ProvideTarget(ctx, config, installation, store, logger, tally)
 	if err != nil {
+		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
-	store, cleanup3, err := start.ProvideStore(config, installation, logger)
+	queueStore, cleanup4, err := start.ProvideStore(config, installation, logger)
 	if err != nil {
+		cleanup3()
 		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
 	metrics, err := start.ProvideLoopMetrics(registry)
-	if err != nil {
-		cleanup3()
-		cleanup2()
-		cleanup()
-		return nil, nil, err
-	}
-	factory, err := start.ProvideFactory(config, installation, logger, metrics)
-	if err != nil {
-		cleanup3()
-		cleanup2()
-		cleanup()
-		return nil, nil, err
-	}
-	streams, cleanup4, err := start.ProvideStreams(config, installation, store, factory, target, logger, registry)
-	if err != nil {
-		cleanup3()
-		cleanup2()
-		cleanup()
-		return nil, nil, err
-	}
-	server, err := start.ProvideHTTP(config, operator, streams, logger, registry)
 	if err != nil {
 		cleanup4()
 		cleanup3()
@@ -75,8 +63,43 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	startServer := start.NewServer(config, logger, installation, operator, target, streams, server)
+	factory, err := start.ProvideFactory(config, installation, logger, metrics)
+	if err != nil {
+		cleanup4()
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	streams, cleanup5, err := start.ProvideStreams(config, installation, queueStore, factory, target, logger, registry)
+	if err != nil {
+		cleanup4()
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	keeper, err := start.ProvideCertificate(config, logger, registry)
+	if err != nil {
+		cleanup5()
+		cleanup4()
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	server, err := start.ProvideHTTP(config, operator, streams, keeper, logger, registry)
+	if err != nil {
+		cleanup5()
+		cleanup4()
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	startServer := start.NewServer(config, logger, installation, operator, target, streams, keeper, server)
 	return startServer, func() {
+		cleanup5()
 		cleanup4()
 		cleanup3()
 		cleanup2()

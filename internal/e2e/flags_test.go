@@ -269,6 +269,19 @@ var startFlags = map[string]func(t *testing.T, s setting){
 			t.Errorf("the embedded target is there too: %v", err)
 		}
 	},
+	"targetToken": func(t *testing.T, s setting) {
+		other := launch(t, t.TempDir())
+		conn := other.url + "?bucket=default"
+		p := s.launch(t, other.token(), "--targetConn", conn)
+		plain := launch(t, t.TempDir(), "--targetConn", conn)
+		plain.write("m v=1 1")
+		plain.awaitOutput("does not know who we are")
+		p.write("m v=1 2")
+		awaitCount(t, openTarget(t, other.dir), "SELECT count(*) FROM m", 1)
+		if strings.Contains(p.output(), other.token()) {
+			t.Errorf("the token shows: %s", p.output())
+		}
+	},
 	"targetDBConns": func(t *testing.T, s setting) {
 		// Two of them are not for data.
 		fewer(t, 2, func(with ...string) *process { return s.launch(t, "4", with...) }, "--immediate", "--fanShards", "6")
@@ -302,6 +315,12 @@ var startFlags = map[string]func(t *testing.T, s setting){
 			t.Errorf("%v syncs with never", n)
 		}
 	},
+	"tlsCertificate":  takesTLS,
+	"tlsPrivateKey":   takesTLS,
+	"tlsClientCA":     asksClients,
+	"tlsClientAuth":   asksClients,
+	"maxConns":        connectionsAreLimited,
+	"maxConnsPerHost": connectionsAreLimited,
 	"instanceID": func(t *testing.T, s setting) {
 		p := s.launch(t, "plant a")
 		p.write("m,z=1 v=1 1\nm,tailrace_origin=other,z=1 v=1 2")

@@ -162,6 +162,9 @@ func start(tb testing.TB, cfg Config, change func(*Deps)) *site {
 		tb.Fatal(err)
 	}
 	st.Server, st.url = s, "http://"+s.Addr().String()
+	if cfg.TLS != nil {
+		st.url = "https://" + s.Addr().String()
+	}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve() }()
 	tb.Cleanup(func() {

@@ -97,7 +97,7 @@ const (
 func (p *problem) answer(w http.ResponseWriter, f form) {
 	h := w.Header()
 	if p.retryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(p.retryAfter.Seconds())))))
+		h.Set("Retry-After", strconv.Itoa(retrySeconds(p.retryAfter)))
 	}
 	if p.allow != "" {
 		h.Set("Allow", p.allow)
@@ -122,6 +122,9 @@ func (p *problem) answer(w http.ResponseWriter, f form) {
 		Line    int    `json:"line,omitempty"`
 	}{p.code(), p.message, p.line})
 }
+
+// retrySeconds returns the whole seconds of a Retry-After.
+func retrySeconds(d time.Duration) int { return max(1, int(math.Ceil(d.Seconds()))) }
 
 // headerText makes a text fit for a header: printable ASCII, at most 1024 bytes.
 func headerText(s string) string {

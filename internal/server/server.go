@@ -25,6 +25,7 @@ type Server struct {
 	stopping   atomic.Bool
 
 	http     *http.Server
+	conns    *connections
 	mu       sync.Mutex
 	listener net.Listener
 }
@@ -54,11 +55,17 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
+	if n, known := openFiles(); known && cfg.MaxConns > n-n/4 {
+		deps.Log.Warn("fewer connections may be open than configured, because the process may not open more files (ulimit -n)",
+			"files", n, "connections", n-n/4, "configured", cfg.MaxConns)
+		cfg.MaxConns = n - n/4 // The rest is for queues and targets.
+	}
 	s := &Server{cfg: cfg, deps: deps, started: time.Now(), budget: newBudget(cfg.BodyMemory, 2*cfg.MaxBodySize, cfg.BodyWait)}
 	s.workspaces.New = func() any { return new(workspace) }
 	s.refusals = newRefusalLog(deps.Log)
 	var err error
-	if s.metrics, err = newMetrics(deps.Registerer, s.budget); err != nil {
+	s.conns = &connections{cfg: &s.cfg, host: map[string]int{}, refused: s.refuseConnection}
+	if s.metrics, err = newMetrics(deps.Registerer, s.budget, s.conns); err != nil {
 		return nil, err
 	}
 	s.routes = s.table()
@@ -94,6 +101,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setHeaders(w.Header(), r, s.cfg.Version)
 	rec := &recorder{ResponseWriter: w, conn: http.NewResponseController(w)}
 	_ = rec.conn.SetWriteDeadline(time.Time{}) // that of the connection's last answer
+	if r.ContentLength != 0 {
+		// A body that nobody reads is read by net/http before the answer, or after it, and not for ever.
+		_ = rec.conn.SetReadDeadline(begun.Add(s.cfg.BodyTimeout))
+	}
 	rt, found := s.routes[r.URL.Path]
 	name := r.URL.Path
 	if !found {
@@ -130,6 +141,12 @@ func (s *Server) dispatch(w *recorder, r *http.Request, rt route, found bool) (p
 		}
 	}()
 	return h(w, r)
+}
+
+// refuseConnection counts and logs a connection that a limit stands against.
+func (s *Server) refuseConnection(limit, message, client string) {
+	s.metrics.connsRefused.WithLabelValues(limit).Inc()
+	s.refusals.add(refusalKind{"connection", http.StatusServiceUnavailable}, message, client)
 }
 
 // clientOf returns the client's address without its port.

@@ -95,7 +95,18 @@ func (s *suite) patchKeepsAbsent(t *testing.T) {
 	}
 	s.check(t, target, m, rel)
 	s.check(t, target, m, cpu)
-	if len(m["account"]) != 1 || len(m["cpu"]) != 2 {
+	// In one call: the first key carries more only when others of its first shape have come.
+	together := []logical.Mutation{
+		Point(cpu, 8, 2, logical.Text("h"), logical.Value{}, logical.Value{}),
+		Point(cpu, 7, 2, logical.Text("h"), logical.Value{}, logical.Value{}),
+		Point(cpu, 8, 2, logical.Text("h"), logical.Float64(5), logical.Value{}),
+	}
+	for i := range together {
+		m.apply(&together[i])
+	}
+	apply(t, session, together...)
+	s.check(t, target, m, cpu)
+	if len(m["account"]) != 1 || len(m["cpu"]) != 4 {
 		t.Fatal("the model is wrong")
 	}
 }

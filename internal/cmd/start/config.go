@@ -10,6 +10,7 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/cmd/targetconn"
 	"github.com/tailrace-cdc/tailrace/internal/lineprotocol"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
+	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -17,6 +18,11 @@ import (
 type Config struct {
 	// BindAddr is where to listen; port 0 picks a free one.
 	BindAddr string
+	// TLSCertificate and TLSPrivateKey are the server's certificate; empty is HTTP. TLSClientCA and
+	// TLSClientAuth (off, request or require) are for those of clients; see certificate.Config.
+	TLSCertificate, TLSPrivateKey, TLSClientCA, TLSClientAuth string
+	// MaxConns and MaxConnsPerHost bound connections; see server.Config.
+	MaxConns, MaxConnsPerHost int
 	// DataDir is the installation's directory.
 	DataDir string
 	// MaxBodySize bounds a request's body, after decompression.
@@ -29,9 +35,11 @@ type Config struct {
 	StandbyTimeout time.Duration
 	// TotalBytesInFlight is what all loops have in flight together.
 	TotalBytesInFlight flags.Size
-	// TargetConn is the target of the default stream: sqlite:PATH or postgres://…; empty for the embedded
-	// one.
+	// TargetConn is the target of the default stream: sqlite:PATH, postgres://… or http(s)://…; empty for the
+	// embedded one.
 	TargetConn string
+	// TargetToken is what an InfluxDB knows us by.
+	TargetToken string
 	// TargetSchema is the schema of a SQL server that the measurements' tables are in; empty for public.
 	TargetSchema string
 	// TargetDBConns, StagingSchema and IndexTags are for a SQL server; see postgres.Config.
@@ -82,6 +90,12 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	c.MaxQueueSize, c.KeepFree = 4<<30, 64<<20
 	c.TotalBytesInFlight = logical.DefaultTotalBytesInFlight
 	set.StringVar(&c.BindAddr, "bindAddr", "127.0.0.1:8086", "listen here; port 0 picks a free port")
+	set.StringVar(&c.TLSCertificate, "tlsCertificate", "", "speak HTTPS, with the certificate in this file (PEM, with its intermediates); taken again when it is renewed, and at SIGHUP")
+	set.StringVar(&c.TLSPrivateKey, "tlsPrivateKey", "", "the private key of --tlsCertificate (PEM)")
+	set.StringVar(&c.TLSClientCA, "tlsClientCA", "", "the authorities whose certificates clients may show (PEM)")
+	set.StringVar(&c.TLSClientAuth, "tlsClientAuth", "off", "whether clients show a certificate: off, request (verified if they do) or require; a token is needed all the same")
+	set.IntVar(&c.MaxConns, "maxConns", 4096, "the most connections that may be open; idle ones give way to new ones")
+	set.IntVar(&c.MaxConnsPerHost, "maxConnsPerHost", 0, "the most connections from one remote address; 0 is no limit of its own")
 	set.StringVar(&c.DataDir, "dataDir", "./tailrace-data", "queues, token and embedded target live here")
 	set.Var(&c.MaxBodySize, "maxBodySize", "the largest body of a write, after decompression")
 	set.Var(&c.BytesInFlight, "bytesInFlight", "the most data that a loop holds between queue and target")
@@ -89,7 +103,8 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.DurationVar(&c.ApplyTimeout, "applyTimeout", loop.ApplyTimeout, "the longest that a statement at the target may take")
 	set.DurationVar(&c.RetryDelay, "retryDelay", loop.RetryDelay, "the first delay after a failure; grows exponentially, with jitter, up to 30s")
 	set.DurationVar(&c.StandbyTimeout, "standbyTimeout", loop.StandbyTimeout, "how often progress is stored and told to the source, at the least")
-	set.StringVar(&c.TargetConn, "targetConn", "", "where the default stream goes: postgres://user:password@host/database or sqlite:PATH; default is an embedded SQLite file")
+	set.StringVar(&c.TargetConn, "targetConn", "", "where the default stream goes: postgres://user:password@host/database, sqlite:PATH, or an InfluxDB: http://host:8086?org=ORG&bucket=BUCKET (1.x: ?db=DATABASE&rp=POLICY); default is an embedded SQLite file")
+	set.StringVar(&c.TargetToken, "targetToken", "", "the token for an InfluxDB; better given in the environment, where other users do not see it")
 	set.StringVar(&c.TargetSchema, "targetSchema", "", "the schema for the tables of measurements; default is public. In SQLite it is the first part of their names")
 	set.IntVar(&c.TargetDBConns, "targetDBConns", 16, "the most connections to a SQL server")
 	set.StringVar(&c.StagingSchema, "stagingSchema", "_tailrace", "where a SQL server keeps consistent points, leases and dead letters")
@@ -155,6 +170,12 @@ func (c Config) Validate() error {
 		return errors.Errorf("--queueSync: %q is unknown; give always, interval or never", c.QueueSync)
 	case !has(policies, c.QueueFullPolicy):
 		return errors.Errorf("--queueFullPolicy: %q is unknown; give refuse, dropOldest or dropNewest", c.QueueFullPolicy)
+	case c.MaxConns < 1:
+		return errors.Errorf("--maxConns: %d is too few; give at least 1", c.MaxConns)
+	case c.MaxConnsPerHost < 0:
+		return errors.Errorf("--maxConnsPerHost: %d is negative; 0 is no limit", c.MaxConnsPerHost)
+	case c.TLSCertificate == "" && c.TLSPrivateKey == "" && (c.TLSClientCA != "" || c.TLSClientAuth != "off"):
+		return errors.New("--tlsClientCA and --tlsClientAuth need --tlsCertificate and --tlsPrivateKey")
 	case c.MaxQueueSize < 1<<20:
 		return errors.Errorf("--maxQueueSize: %d bytes is too small; give at least 1MiB", int64(c.MaxQueueSize))
 	case c.MaxBodySize < 1<<10:
@@ -171,6 +192,9 @@ func (c Config) Validate() error {
 		return errors.New("--stagingSchema: name a schema")
 	case c.DataDir == "":
 		return errors.New("--dataDir: name a directory")
+	}
+	if _, err := certificate.ParseClientAuth(c.TLSClientAuth); err != nil {
+		return errors.WithMessage(err, "--tlsClientAuth")
 	}
 	if _, err := c.Origin(); err != nil {
 		return errors.WithMessage(err, "--instanceID, --instanceTag")
@@ -190,14 +214,24 @@ func (c Config) Validate() error {
 	return c.validateTarget()
 }
 
-// validateTarget refuses what an SQLite target would pass over in silence.
+// validateTarget refuses what the target would pass over in silence.
 func (c Config) validateTarget() error {
 	kind, _, err := targetconn.Parse(c.TargetConn)
+	if err == nil && c.TargetToken != "" && kind != targetconn.InfluxDB {
+		err = errors.New("--targetToken is for an InfluxDB; leave it out, or name one with --targetConn")
+	}
 	if err != nil || kind == targetconn.Postgres {
 		return err
 	}
-	const stays = "is for SQL servers, and the target is SQLite; leave it out, or name a server with --targetConn"
+	stays := "is for SQL servers, and the target is SQLite; leave it out, or name a server with --targetConn"
+	if kind == targetconn.InfluxDB {
+		stays = "is for SQL targets, and the target is an InfluxDB; leave it out"
+	}
 	switch {
+	case kind == targetconn.InfluxDB && c.TargetSchema != "":
+		return errors.New("--targetSchema " + stays)
+	case kind == targetconn.InfluxDB && c.IgnoreMissingColumns:
+		return errors.New("--ignoreMissingColumns " + stays)
 	case c.PooledTarget:
 		return errors.New("--pooledTarget " + stays)
 	case len(c.IndexTags) > 0:

@@ -8,9 +8,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/tailrace-cdc/tailrace/internal/deadletter"
 	"github.com/tailrace-cdc/tailrace/internal/installation"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
 	"github.com/tailrace-cdc/tailrace/internal/server"
+	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
 	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
 	"github.com/tailrace-cdc/tailrace/internal/source/logical/chaos"
@@ -22,6 +24,8 @@ import (
 const (
 	// DefaultBucket is the bucket that a new installation has.
 	DefaultBucket = "default"
+	// DefaultStream is the stream of that bucket.
+	DefaultStream = "default"
 	// EmbeddedTarget is the file name of the embedded database in the data directory.
 	EmbeddedTarget = "target.db"
 )
@@ -29,7 +33,8 @@ const (
 // Providers make the server from a Config.
 var Providers = wire.NewSet(
 	NewServer, ProvideLog, ProvideInstallation, ProvideOperator, ProvideRegistry, ProvideLoopMetrics,
-	ProvideFactory, ProvideTally, ProvideTarget, ProvideStore, ProvideStreams, ProvideHTTP,
+	ProvideFactory, ProvideTally, ProvideDeadLetters, ProvideTarget, ProvideStore, ProvideStreams,
+	ProvideCertificate, ProvideHTTP,
 )
 
 // Operator is who may do everything.
@@ -118,11 +123,24 @@ func ProvideTally(reg *prometheus.Registry) (*tally.Tally, error) {
 	return counts, reg.Register(counts.Collector())
 }
 
+// ProvideDeadLetters makes the store for the dead letters of targets that keep none.
+func ProvideDeadLetters(in *installation.Installation, log *slog.Logger) (*deadletter.Store, func(), error) {
+	store, err := deadletter.Open(deadletter.Config{Path: in.Path(deadletter.FileName)})
+	if err != nil {
+		return nil, nil, err
+	}
+	return store, func() {
+		if err := store.Close(); err != nil {
+			log.Warn("closing the dead letters", "error", err)
+		}
+	}, nil
+}
+
 // ProvideTarget opens the target of the default stream.
 func ProvideTarget(
-	ctx context.Context, config Config, in *installation.Installation, log *slog.Logger, counts *tally.Tally,
+	ctx context.Context, config Config, in *installation.Installation, letters *deadletter.Store, log *slog.Logger, counts *tally.Tally,
 ) (Target, func(), error) {
-	target, err := openTarget(ctx, config, in, log, counts)
+	target, err := openTarget(ctx, config, in, letters, log, counts)
 	if err != nil {
 		return Target{}, nil, err
 	}
@@ -157,8 +175,13 @@ func ProvideStreams(
 	if err := reg.Register(streams.Collector()); err != nil {
 		return nil, nil, err
 	}
+	if remote, ok := target.Target.(interface{ Collector() prometheus.Collector }); ok {
+		if err := reg.Register(remote.Collector()); err != nil {
+			return nil, nil, err
+		}
+	}
 	_, err := streams.Add(influxlogical.StreamConfig{
-		ID: "default", Bucket: DefaultBucket, Target: target.Target, Schema: config.TargetSchema, Loop: config.Loop(),
+		ID: DefaultStream, Bucket: DefaultBucket, Target: target.Target, Schema: config.TargetSchema, Loop: config.Loop(),
 		Queue: config.Queue(),
 	})
 	if err != nil {
@@ -176,7 +199,8 @@ func ProvideStreams(
 
 // ProvideHTTP makes the HTTP server.
 func ProvideHTTP(
-	config Config, operator Operator, streams *influxlogical.Streams, log *slog.Logger, reg *prometheus.Registry,
+	config Config, operator Operator, streams *influxlogical.Streams, keeper *certificate.Keeper, log *slog.Logger,
+	reg *prometheus.Registry,
 ) (*server.Server, error) {
 	origin, err := config.Origin()
 	if err != nil {
@@ -184,7 +208,8 @@ func ProvideHTTP(
 	}
 	in := intake{streams, new(trouble)}
 	return server.New(server.Config{
-		BindAddr: config.BindAddr, MaxBodySize: int64(config.MaxBodySize), Version: config.Version, Origin: origin,
+		BindAddr: config.BindAddr, TLS: tlsOf(keeper), MaxConns: config.MaxConns, MaxConnsPerHost: config.MaxConnsPerHost,
+		MaxBodySize: int64(config.MaxBodySize), Version: config.Version, Origin: origin,
 	}, server.Deps{
 		Intake: in, Health: in, Registerer: reg, Gatherer: reg, Log: log,
 		Authorizer: server.NewTokens(map[string]server.Principal{operator.Token: {Name: "operator", Manage: true}}),

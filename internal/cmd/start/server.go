@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/installation"
 	"github.com/tailrace-cdc/tailrace/internal/server"
+	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
 )
 
@@ -24,16 +26,17 @@ type Server struct {
 	operator     Operator
 	target       Target
 	streams      *influxlogical.Streams
+	certificate  *certificate.Keeper // nil without TLS
 	http         *server.Server
 }
 
 // NewServer puts the parts together.
 func NewServer(
 	config Config, log *slog.Logger, in *installation.Installation, operator Operator, target Target,
-	streams *influxlogical.Streams, http *server.Server,
+	streams *influxlogical.Streams, keeper *certificate.Keeper, http *server.Server,
 ) *Server {
 	return &Server{
-		config: config, log: log, installation: in, operator: operator, target: target, streams: streams, http: http,
+		config: config, log: log, installation: in, operator: operator, target: target, streams: streams, certificate: keeper, http: http,
 	}
 }
 
@@ -53,7 +56,14 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 		return err
 	}
 	s.log.Info("listening", "address", s.Addr().String(), "installation", s.installation.ID(),
-		"dataDir", s.installation.Dir(), "target", s.target.Name)
+		"dataDir", s.installation.Dir(), "target", s.target.Name, "tls", s.certificate != nil)
+	if s.certificate != nil {
+		watching, stop := context.WithCancel(ctx)
+		var watch sync.WaitGroup
+		watch.Go(func() { s.watchCertificate(watching) })
+		defer watch.Wait()
+		defer stop()
+	}
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve() }()
 	ready()
@@ -94,7 +104,7 @@ func (s *Server) close() error {
 
 // Greet says where to write.
 func (s *Server) Greet(w io.Writer) {
-	url := "http://" + s.Addr().String() + "/api/v2/write?bucket=" + DefaultBucket
+	url := s.url() + "/api/v2/write?bucket=" + DefaultBucket
 	_, _ = fmt.Fprintf(w, `Tailrace is ready.
 
   write to  %s
@@ -103,12 +113,12 @@ func (s *Server) Greet(w io.Writer) {
 
 Try it:
 
-  curl -i '%s' \
+  curl -i%s '%s' \
     -H "Authorization: Token $(cat %s)" \
     --data-binary 'weather,city=Bern temperature=21.5'
 
 Ctrl-C stops it.
-`, url, s.operator.Path, s.target.Name, url, quoteShell(s.operator.Path))
+`, url, s.operator.Path, s.target.Name, s.curlOptions(), url, quoteShell(s.operator.Path))
 }
 
 // quoteShell quotes a path for a shell, where it needs it.

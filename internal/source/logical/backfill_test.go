@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -190,7 +189,7 @@ func TestPromisesOfABackfill(t *testing.T) {
 
 func backfill(t *testing.T, seed uint64) (crashed int) {
 	random := rand.New(rand.NewPCG(seed, 1))
-	source := &snapshotted{t: t, txs: rows(random, 100), chunks: map[int]int{}}
+	source := &snapshotted{t: t, txs: writes(random, 100), chunks: map[int]int{}}
 	source.from = 1 + random.IntN(len(source.txs))
 	faults := []int{0, 0, 20}[random.IntN(3)] // in a hundred
 	reading := rand.New(rand.NewPCG(seed, 2))
@@ -290,7 +289,7 @@ func (d *snapshotted) judge(target *memory.Target, undisturbed bool) {
 func TestBackfillThatEndsWithinATransactionIsAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		source := &snapshotted{t: t, txs: rows(rand.New(rand.NewPCG(1, 1)), 10), from: 5, chunks: map[int]int{}, fail: func() error { return nil }}
+		source := &snapshotted{t: t, txs: writes(rand.New(rand.NewPCG(1, 1)), 10), from: 5, chunks: map[int]int{}, fail: func() error { return nil }}
 		factory := quietFactory(t, FactoryConfig{Target: memory.Open(memory.Config{})})
 		loop, err := factory.Get(t.Context(), Spec{Name: "loop", Dialect: neverCommits{source}})
 		if err != nil {
@@ -312,32 +311,3 @@ func (d neverCommits) Process(ctx context.Context, in logical.Inbox, events logi
 type openEnded struct{ logical.Events }
 
 func (openEnded) OnCommit(context.Context) error { return nil }
-
-// audit is another one.
-var audit = &logical.Relation{Name: "audit", Columns: []logical.Column{
-	{Name: "id", Kind: logical.KindInt64, Key: true}, {Name: "v", Kind: logical.KindText},
-}}
-
-// rows makes random transactions: many small ones, empty ones, a few large ones, on few keys.
-func rows(random *rand.Rand, n int) [][]logical.Mutation {
-	txs := make([][]logical.Mutation, n)
-	for i := range txs {
-		size := random.IntN(4)
-		if random.IntN(30) == 0 {
-			size = 40 + random.IntN(100)
-		}
-		for j := range size {
-			m := logical.Mutation{Op: logical.OpUpsert, Relation: accounts, Values: []logical.Value{
-				logical.Int64(random.Int64N(10)), logical.Text(fmt.Sprintf("%d/%d", i+1, j)),
-			}}
-			if random.IntN(5) == 0 {
-				m.Op = logical.OpDelete
-			}
-			if j > 2 && random.IntN(3) == 0 { // also in the middle of a large transaction
-				m.Relation, m.Values[0] = audit, logical.Int64(100+random.Int64N(10))
-			}
-			txs[i] = append(txs[i], m)
-		}
-	}
-	return txs
-}

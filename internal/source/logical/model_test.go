@@ -96,13 +96,3 @@ func TestModelReplays(t *testing.T) {
 		}
 	}
 }
-
-// seeds calls f with many seeds, or with the one that was given, until a test fails.
-func seeds(t *testing.T, reduced, full int, f func(t *testing.T, seed uint64)) {
-	t.Helper()
-	for _, seed := range seedList(reduced, full) {
-		if f(t, seed); t.Failed() {
-			t.Fatalf("replay with -seed=%d", seed)
-		}
-	}
-}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/pkg/errors"
@@ -169,3 +171,33 @@ func sleep(ctx context.Context, d time.Duration) error {
 var accounts = &logical.Relation{Name: "accounts", Columns: []logical.Column{
 	{Name: "id", Kind: logical.KindInt64, Key: true}, {Name: "v", Kind: logical.KindText},
 }}
+
+// audit is another one.
+var audit = &logical.Relation{Name: "audit", Columns: []logical.Column{
+	{Name: "id", Kind: logical.KindInt64, Key: true}, {Name: "v", Kind: logical.KindText},
+}}
+
+// writes makes random transactions of upserts and deletes: many small ones, empty ones, a few large ones, on few
+// keys. TestModel has richer ones.
+func writes(random *rand.Rand, n int) [][]logical.Mutation {
+	txs := make([][]logical.Mutation, n)
+	for i := range txs {
+		size := random.IntN(4)
+		if random.IntN(30) == 0 {
+			size = 40 + random.IntN(100)
+		}
+		for j := range size {
+			m := logical.Mutation{Op: logical.OpUpsert, Relation: accounts, Values: []logical.Value{
+				logical.Int64(random.Int64N(10)), logical.Text(fmt.Sprintf("%d/%d", i+1, j)),
+			}}
+			if random.IntN(5) == 0 {
+				m.Op = logical.OpDelete
+			}
+			if j > 2 && random.IntN(3) == 0 { // also in the middle of a large transaction
+				m.Relation, m.Values[0] = audit, logical.Int64(100+random.Int64N(10))
+			}
+			txs[i] = append(txs[i], m)
+		}
+	}
+	return txs
+}

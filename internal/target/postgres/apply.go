@@ -52,8 +52,10 @@ func (x *tx) planAll(ctx context.Context, muts []logical.Mutation) error {
 			}
 		}
 		w.plans = append(w.plans, p)
-		x.noted.ignored += p.leavesOut(m)
-		if no := p.refuses(m, &w.mask); no != "" {
+		no := p.refuses(m, &w.mask)
+		if no == "" {
+			x.noted.add(p, m)
+		} else {
 			why := errors.New("postgres: table \"" + m.Relation.String() + "\": " + no)
 			rejected = append(rejected, logical.Rejection{Index: i, Reason: why})
 		}
@@ -184,6 +186,8 @@ func rank(op logical.Op) int {
 		return 1
 	case logical.OpReplace:
 		return 2
+	case logical.OpFill:
+		return 4
 	}
 	return 3
 }
@@ -254,11 +258,17 @@ func (x *tx) rows(ctx context.Context, b *batch, muts []logical.Mutation, entrie
 
 // appendElement appends an entry's value of a column as an element of an array.
 func (b *batch) appendElement(dst []byte, w *work, muts []logical.Mutation, e *entry, at int) []byte {
+	if at == b.table.overflow {
+		return b.appendOverflow(dst, w, muts, e)
+	}
 	for i := e.last; i >= 0; i = b.prev[i] {
 		p := w.plans[i]
 		s := &p.sources[at]
-		if s.column == fromEmpty {
+		switch s.column {
+		case fromEmpty:
 			return append(dst, 0, 0, 0, 0)
+		case fromName:
+			return appendValue(dst, &p.table.columns[at], s, logical.Text(p.relation.Name))
 		}
 		if s.column < 0 || (muts[i].Op == logical.OpDelete && !p.isKey(at)) {
 			continue

@@ -148,6 +148,10 @@ func (b *batch) mark(e *entry, m *logical.Mutation, p *plan) {
 		switch {
 		case m.Op == logical.OpDelete && !p.isKey(at):
 			continue
+		case s.column == fromOver:
+			if p.overflows(m) == 0 {
+				continue
+			}
 		case s.column >= 0:
 			v := &m.Values[s.column]
 			if v.IsAbsent() && !s.fill {
@@ -159,8 +163,13 @@ func (b *batch) mark(e *entry, m *logical.Mutation, p *plan) {
 		}
 		mask[at] = byte(s.wire) + 1
 	}
-	if e.mask > 0 && !b.varied {
-		b.varied = !bytes.Equal(mask, b.masks[:b.width])
+	// Each is compared with the first; when the first itself has changed, with the second.
+	other := 0
+	if e.mask == 0 {
+		other = 1
+	}
+	if len(b.entries) > other {
+		b.varied = b.varied || !bytes.Equal(mask, b.masks[other*b.width:(other+1)*b.width])
 	}
 }
 
@@ -178,6 +187,8 @@ func (p *plan) appendKey(dst []byte, m *logical.Mutation) []byte {
 		v := logical.Null()
 		if i := p.relKeys[n]; i >= 0 {
 			v = m.Values[i]
+		} else if i == fromName {
+			v = logical.Text(p.relation.Name)
 		}
 		dst = p.appendKeyValue(dst, at, v)
 	}
@@ -209,11 +220,11 @@ func (p *plan) refuses(m *logical.Mutation, scratch *[]byte) string {
 	if p.refuse != "" {
 		return p.refuse
 	}
-	if m.Op == logical.OpTruncate {
-		return ""
-	}
-	if len(m.Values) != len(p.relation.Columns) {
+	if m.Op != logical.OpTruncate && len(m.Values) != len(p.relation.Columns) {
 		return "it has the wrong number of values"
+	}
+	if why := p.refusesOverflow(m); why != "" || m.Op == logical.OpTruncate {
+		return why
 	}
 	for i, why := range p.refused {
 		if !m.Values[i].IsAbsent() {

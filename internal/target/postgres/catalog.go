@@ -92,7 +92,8 @@ type table struct {
 	foreign  bool // it takes part in foreign keys
 	always   bool // it has a column that is GENERATED ALWAYS AS IDENTITY
 
-	records map[string]record // of columns, if it is ours
+	records  map[string]record // of columns, if it is ours
+	overflow int               // the column for values that have none of their own; -1 if there is none
 
 	columnNames string   // of all columns, each with a byte 1 behind it; see beforeCopy
 	columnTypes string   // the same with their types
@@ -129,7 +130,7 @@ func (t *table) unique(columns []int) bool {
 
 // same reports whether plans for one table hold for the other.
 func (t *table) same(o *table) bool {
-	return t.oid == o.oid && t.ours == o.ours && t.risky == o.risky && t.copyable == o.copyable && t.foreign == o.foreign &&
+	return t.oid == o.oid && t.ours == o.ours && t.overflow == o.overflow && t.risky == o.risky && t.copyable == o.copyable && t.foreign == o.foreign &&
 		slices.Equal(t.columns, o.columns) && slices.EqualFunc(t.uniques, o.uniques, slices.Equal)
 }
 
@@ -141,7 +142,7 @@ type querier interface {
 
 // readTable reads a table from the system's catalog; nil if there is none of that name.
 func (t *Target) readTable(ctx context.Context, q querier, name tableName) (*table, error) {
-	tab := &table{name: name, quoted: name.quoted()}
+	tab := &table{name: name, quoted: name.quoted(), overflow: -1}
 	var kind string
 	var rowSecurity, hasRules bool
 	err := q.QueryRow(ctx, `SELECT c.oid, c.relkind::text, c.relrowsecurity, c.relhasrules,

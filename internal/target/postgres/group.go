@@ -154,10 +154,12 @@ func (g *sqlBuilder) onConflict(v verb) {
 		g.separate(count, ", ")
 		g.name(at)
 		g.text(" = ")
-		switch v {
-		case verbSparse:
+		switch {
+		case at == g.plan.table.overflow:
+			g.mergeOverflow(v, func() { g.text("EXCLUDED."); g.name(at) }, at)
+		case v == verbSparse:
 			g.coalesce("EXCLUDED.", "t.", at)
-		case verbFill, verbFillAdd:
+		case v == verbFill || v == verbFillAdd:
 			g.coalesce("t.", "EXCLUDED.", at)
 		default:
 			g.text("EXCLUDED.")
@@ -179,6 +181,29 @@ func (g *sqlBuilder) coalesce(first, second string, at int) {
 	g.text(")")
 }
 
+// mergeOverflow writes the overflow column with the members of both rows: those that come count, except
+// where they fill in.
+func (g *sqlBuilder) mergeOverflow(v verb, comes func(), at int) {
+	is := func() { g.text("t."); g.name(at) }
+	if v == verbFill || v == verbFillAdd || v == verbFillSet {
+		g.text("COALESCE(")
+		comes()
+		g.text(" || jsonb_strip_nulls(")
+		is()
+		g.text("), ")
+	} else {
+		g.text("COALESCE(")
+		is()
+		g.text(" || ")
+		comes()
+		g.text(", ")
+	}
+	comes()
+	g.text(", ")
+	is()
+	g.text(")")
+}
+
 // update writes the forms of UPDATE. It is empty if there is nothing to set.
 func (g *sqlBuilder) update(v verb) {
 	g.text("UPDATE ")
@@ -192,7 +217,9 @@ func (g *sqlBuilder) update(v verb) {
 		g.separate(count, ", ")
 		g.name(at)
 		g.text(" = ")
-		if v == verbFillSet {
+		if at == g.plan.table.overflow {
+			g.mergeOverflow(v, func() { g.value(at, n) }, at)
+		} else if v == verbFillSet {
 			g.text("COALESCE(t.")
 			g.name(at)
 			g.text(", ")

@@ -6,12 +6,23 @@ import (
 )
 
 // noted is what a transaction did to points that nobody may miss.
-type noted struct{ collisions, ignored int }
+type noted struct{ collisions, ignored, overflowed int }
+
+// add notes what is done to a mutation.
+func (n *noted) add(p *plan, m *logical.Mutation) {
+	if p.ignored != nil {
+		n.ignored += p.leavesOut(m)
+	}
+	if p.over != nil {
+		n.overflowed += p.overflows(m)
+	}
+}
 
 // count adds it to the tally, once it is committed.
 func (n noted) count(t *tally.Tally) {
 	t.Collisions.Add(int64(n.collisions))
 	t.Ignored.Add(int64(n.ignored))
+	t.Overflowed.Add(int64(n.overflowed))
 }
 
 // leavesOut returns how many values of a mutation have no column.

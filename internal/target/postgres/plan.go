@@ -24,6 +24,8 @@ type plan struct {
 	refused map[int]string // columns of the relation that cannot be stored, and why
 	floor   bool           // there is no nanos column: nanoseconds are cut off
 	ignored []int          // columns of the relation that are left out
+	over    []int          // columns of the relation whose values go into the overflow column
+	shared  bool           // the table is that of all measurements that have none of their own
 }
 
 // A source says where a column's value comes from.
@@ -39,6 +41,8 @@ type source struct {
 const (
 	fromNone  = -1
 	fromEmpty = -2 // always ''
+	fromOver  = -3 // the values that have no column of their own
+	fromName  = -4 // the measurement
 )
 
 // errNeedsDDL says that a table of points has to be made or extended first.

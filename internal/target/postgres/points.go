@@ -1,14 +1,15 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/pkg/errors"
 
+	"github.com/tailrace-cdc/tailrace/internal/target/overflow"
 	"github.com/tailrace-cdc/tailrace/internal/util/ident"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -48,21 +49,15 @@ func (t *Target) planPoints(ctx context.Context, q querier, rel *logical.Relatio
 		return nil, err
 	}
 	if tab == nil {
-		var n int
-		if err := q.QueryRow(ctx, "SELECT count(*) FROM "+t.staging+"tables").Scan(&n); err != nil {
-			return nil, err
+		if full, err := t.tablesFull(ctx, q, rel); err != nil || !full {
+			return nil, cmp.Or(err, errNeedsDDL)
 		}
-		if n < t.cfg.MaxTables {
-			return nil, errNeedsDDL
-		}
-		p := newPlan(rel, nil)
-		p.refuse = fmt.Sprintf("measurement %q would need a table, and there are %d already", rel.Name, n)
-		return p, nil
+		return t.planShared(ctx, q, rel)
 	}
 	if !tab.ours {
 		return t.planForeignPoints(rel, t.catalog.share(tab))
 	}
-	if tab.records, err = t.readRecords(ctx, q, tab); err != nil {
+	if err = t.readRecords(ctx, q, tab); err != nil {
 		return nil, err
 	}
 	p := newPlan(rel, t.catalog.share(tab))
@@ -77,15 +72,16 @@ func (t *Target) planPoints(ctx context.Context, q querier, rel *logical.Relatio
 		}
 		r, known := tab.records[recordKey(c)]
 		if !known {
-			if len(tab.columns) < t.cfg.MaxColumns || adoptable(tab, c) {
+			if tab.width() < t.cfg.MaxColumns || adoptable(tab, c) || tab.overflow < 0 {
 				return nil, errNeedsDDL
 			}
-			p.refused[i] = fmt.Sprintf("the table has its limit of %d columns", t.cfg.MaxColumns)
+			p.over = append(p.over, i)
 			continue
 		}
 		at, _ := p.table.column(r.target)
 		p.sources[at] = source{column: i, wire: p.table.columns[at].wire, tag: c.Role == logical.RoleTag, field: kindNamed(r.kind)}
 	}
+	p.placeOverflow()
 	return p, p.setKeys(keys)
 }
 
@@ -130,26 +126,29 @@ func (t *Target) pointsTable(ctx context.Context, q querier, rel *logical.Relati
 
 // readRecords reads what the staging tables say about a table's columns. Columns that somebody has
 // dropped are left out, and are made again.
-func (t *Target) readRecords(ctx context.Context, q querier, tab *table) (map[string]record, error) {
+func (t *Target) readRecords(ctx context.Context, q querier, tab *table) error {
 	rows, err := q.Query(ctx, "SELECT role, name, target, kind FROM "+t.staging+"columns WHERE target_schema = $1 AND target_table = $2",
 		tab.name.schema, tab.name.name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
-	records := map[string]record{}
+	tab.records = map[string]record{}
 	for rows.Next() {
 		var r record
 		var name []byte
 		if err := rows.Scan(&r.role, &name, &r.target, &r.kind); err != nil {
-			return nil, err
+			return err
 		}
 		r.name = string(name)
-		if _, ok := tab.column(r.target); ok {
-			records[r.key()] = r
+		if at, ok := tab.column(r.target); ok {
+			tab.records[r.key()] = r
+			if r.role == overflow.Role {
+				tab.overflow = at
+			}
 		}
 	}
-	return records, rows.Err()
+	return rows.Err()
 }
 
 // adoptable reports whether somebody else has added the very column that is needed.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/target/lease"
+	"github.com/tailrace-cdc/tailrace/internal/target/overflow"
 	"github.com/tailrace-cdc/tailrace/internal/util/ident"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -119,38 +121,52 @@ func (t *Target) definePoints(ctx context.Context, tx pgx.Tx, relations []*logic
 	if tab != nil && !tab.ours {
 		return nil // somebody else made it meanwhile
 	}
+	if tab == nil {
+		if full, err := t.tablesFull(ctx, tx, rel); err != nil || full {
+			return cmp.Or(err, t.makeShared(ctx, tx, rel))
+		}
+	}
 	space, count := columnSpace(), 3
 	records := map[string]record{}
 	if tab != nil {
-		if records, err = t.readRecords(ctx, tx, tab); err != nil {
+		if err = t.readRecords(ctx, tx, tab); err != nil {
 			return err
 		}
-		tab.records, count = records, len(tab.columns)
+		records, count = tab.records, tab.width()
 		for i := range tab.columns {
 			space.Take(tab.columns[i].name)
 		}
 	}
 	var added []record
 	var columns []string
+	over := false
 	for _, c := range newColumns(relations, records) {
 		if tab != nil && adoptable(tab, c) {
 			added = append(added, record{role: roleName(c.Role), name: c.Name, target: c.Name})
 			continue
 		}
 		if count >= t.cfg.MaxColumns {
-			continue // the plan refuses its values
+			over = true
+			continue
 		}
 		count++
 		r := record{role: roleName(c.Role), name: c.Name, target: space.Assign(c.Name, "_"+roleName(c.Role)), kind: columnKind(c).String()}
 		added = append(added, r)
 		columns = append(columns, ident.Quote(r.target)+" "+declaredType(c))
 	}
+	if over && (tab == nil || tab.overflow < 0) {
+		r := record{role: overflow.Role, target: space.Assign(overflow.Column, overflow.Suffix), kind: logical.KindJSON.String()}
+		added = append(added, r)
+		columns = append(columns, ident.Quote(r.target)+" jsonb")
+		t.cfg.Logger.Warn("postgres: the table has as many columns as are allowed: other values share one", "measurement", rel.String(),
+			"columns", t.cfg.MaxColumns, "column", r.target)
+	}
 	var name tableName
 	if tab != nil {
 		name = tab.name
 		err = t.addColumns(ctx, tx, name, columns)
 	} else {
-		name, err = t.createTable(ctx, tx, rel, columns)
+		name, err = t.makeTable(ctx, tx, newTable{schema: t.schemaOf(rel), source: rel.Name, name: rel.Name, columns: columns})
 		if err == nil {
 			err = t.indexTags(ctx, tx, name, added)
 		}
@@ -192,9 +208,19 @@ func (t *Target) addColumns(ctx context.Context, tx pgx.Tx, name tableName, colu
 	return err
 }
 
-// createTable makes a table and returns its name.
-func (t *Target) createTable(ctx context.Context, tx pgx.Tx, rel *logical.Relation, columns []string) (tableName, error) {
-	name := tableName{schema: t.schemaOf(rel)}
+// A newTable is one that is to be made.
+type newTable struct {
+	schema  string
+	source  string   // what the staging tables know it by
+	name    string   // unless it is taken
+	suffix  string   // behind the name if that is taken
+	columns []string // their definitions, beside those of the time and the series
+	key     []string // what else makes the key
+}
+
+// makeTable makes a table and returns its name.
+func (t *Target) makeTable(ctx context.Context, tx pgx.Tx, made newTable) (tableName, error) {
+	name := tableName{schema: made.schema}
 	space := ident.NewSpace(nameRules())
 	rows, err := tx.Query(ctx, "SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = $1", name.schema)
 	if err != nil {
@@ -207,7 +233,7 @@ func (t *Target) createTable(ctx context.Context, tx pgx.Tx, rel *logical.Relati
 	for _, other := range taken {
 		space.Take(other)
 	}
-	name.name = space.Assign(rel.Name, "")
+	name.name = space.Assign(made.name, made.suffix)
 	var exists bool
 	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)", name.schema).Scan(&exists); err != nil {
 		return name, err
@@ -217,11 +243,15 @@ func (t *Target) createTable(ctx context.Context, tx pgx.Tx, rel *logical.Relati
 			return name, err
 		}
 	}
-	key := `PRIMARY KEY ("time", "series", "nanos")`
+	key := `PRIMARY KEY ("time", "series", "nanos"`
 	if t.crdb.Load() { // keys that begin with the time would all go to one node
-		key = `PRIMARY KEY ("series", "time", "nanos")`
+		key = `PRIMARY KEY ("series", "time", "nanos"`
 	}
-	all := append([]string{`"time" timestamptz NOT NULL`, `"series" uuid NOT NULL`, `"nanos" smallint NOT NULL`}, columns...)
+	for _, column := range made.key {
+		key += ", " + ident.Quote(column)
+	}
+	key += ")"
+	all := append([]string{`"time" timestamptz NOT NULL`, `"series" uuid NOT NULL`, `"nanos" smallint NOT NULL`}, made.columns...)
 	if _, err := tx.Exec(ctx, "CREATE TABLE "+name.quoted()+" (\n\t"+strings.Join(append(all, key), ",\n\t")+"\n)"); err != nil {
 		return name, err
 	}
@@ -231,11 +261,11 @@ func (t *Target) createTable(ctx context.Context, tx pgx.Tx, rel *logical.Relati
 	}
 	_, err = tx.Exec(ctx, `INSERT INTO `+t.staging+`tables AS t (schema_name, name, target_schema, target) VALUES ($1, $2, $3, $4)
 ON CONFLICT (schema_name, name) DO UPDATE SET target_schema = excluded.target_schema, target = excluded.target`,
-		[]byte(name.schema), []byte(rel.Name), name.schema, name.name)
+		[]byte(name.schema), []byte(made.source), name.schema, name.name)
 	if err != nil {
 		return name, err
 	}
-	t.cfg.Logger.Info("postgres: table created", "measurement", rel.String(), "table", name.quoted())
+	t.cfg.Logger.Info("postgres: table created", "measurement", made.source, "table", name.quoted())
 	_, err = tx.Exec(ctx, "DELETE FROM "+t.staging+"columns WHERE target_schema = $1 AND target_table = $2", name.schema, name.name)
 	return name, err
 }

@@ -3,6 +3,8 @@ package postgres
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/tailrace-cdc/tailrace/internal/target/overflow"
 )
 
 // A work holds what a transaction has not sent yet, and the memory that its batches are encoded in.
@@ -20,6 +22,7 @@ type work struct {
 	free    []*batch
 	mask    []byte
 	copyBuf []byte
+	object  overflow.Object
 	values  [][]byte // of the statement that is being sent
 }
 

@@ -33,17 +33,14 @@ type examination struct {
 	report preflight.Report
 }
 
-// fail adds a check that failed, with the hint of its error unless there is better advice.
-func (p *examination) fail(name string, err error, advice string) {
+// fail adds a check that failed, with the hint of its error.
+func (p *examination) fail(name string, err error) {
 	found := err.Error()
 	var e *logical.Error
 	if errors.As(err, &e) {
 		found = e.Err.Error()
-		if advice == "" {
-			advice = e.Hint
-		}
 	}
-	p.report.Add(name, preflight.Failed, strings.TrimPrefix(found, "sqlite: "), advice)
+	p.report.Add(name, preflight.Failed, strings.TrimPrefix(found, "sqlite: "), logical.HintOf(err))
 }
 
 // directory makes a file beside the database, as SQLite does for its log.
@@ -93,23 +90,23 @@ func (p *examination) file(ctx context.Context) {
 	w := newWriter(p.cfg)
 	db, err := sqlite3.OpenFlags(p.cfg.Path, sqlite3.OPEN_READWRITE)
 	if err != nil {
-		p.fail("file", w.classify(err, "open"), "")
+		p.fail("file", w.classify(err, "open"))
 		return
 	}
 	w.db, w.control, w.catalog = db, map[string]*sqlite3.Stmt{}, newCatalog()
 	defer func() { _ = w.close() }() // nothing was changed
 	db.SetInterrupt(ctx)
 	if err := db.BusyTimeout(p.cfg.BusyTimeout); err != nil {
-		p.fail("file", w.classify(err, "open"), "")
+		p.fail("file", w.classify(err, "open"))
 		return
 	}
 	var mode string
 	if err := w.query("PRAGMA journal_mode", func(s *sqlite3.Stmt) error { mode = s.ColumnText(0); return nil }); err != nil {
-		p.fail("file", err, "")
+		p.fail("file", err)
 		return
 	}
 	if err := w.begin(); err != nil {
-		p.fail("file", err, "")
+		p.fail("file", err)
 		return
 	}
 	defer w.rollback()
@@ -119,12 +116,12 @@ func (p *examination) file(ctx context.Context) {
 	}
 	p.report.Add("file", preflight.OK, found, "")
 	if err := w.migrateIn(); err != nil {
-		p.fail("staging tables", err, "")
+		p.fail("staging tables", err)
 		return
 	}
 	p.report.Add("staging tables", preflight.OK, "they are there or can be made", "")
 	if err := w.exec(`CREATE TABLE "tailrace preflight" ("time" INTEGER NOT NULL PRIMARY KEY) STRICT, WITHOUT ROWID`); err != nil {
-		p.fail("measurements", err, "")
+		p.fail("measurements", err)
 		return
 	}
 	p.report.Add("measurements", preflight.OK, "tables can be made", "")
