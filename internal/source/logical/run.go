@@ -142,7 +142,9 @@ func (l *Loop) judge(state logical.MemoState) {
 	l.cutShort = state.Point != nil && state.ConsistentSince.IsZero()
 	l.uncleanUntil = nil
 	if source, ok := as[logical.Stalenesser](l.dialect); ok && l.cutShort {
-		l.uncleanUntil, _ = source.Newest()
+		if newest, known := source.Newest(); known {
+			l.uncleanUntil = newest
+		}
 	}
 	_, backfills := as[logical.Backfiller](l.dialect)
 	l.unclean = l.cutShort || state.Point == nil && backfills

@@ -209,10 +209,11 @@ func (s *switcher) passed(staleness mode.Staleness) bool {
 	case l.uncleanUntil != nil:
 		return l.point().Compare(l.uncleanUntil) >= 0
 	}
-	// The source could not say where its end was: it is passed when nothing waits.
+	// The source could not say where its end was: it is passed when nothing waits, here or there.
 	_, waits := s.sink.oldest()
+	_, tells := as[logical.Stalenesser](l.dialect)
 	by, known := staleness.Known()
-	return !waits && (!known || by == 0)
+	return !waits && (known && by == 0 || !tells)
 }
 
 // drain lets what was committed land. The open transaction is given up.
