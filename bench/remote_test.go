@@ -158,10 +158,12 @@ func replicate(b *testing.B, cfg influx.Config, loop logical.Config) (time.Durat
 	store, err := queue.OpenStore(queue.StoreConfig{Dir: filepath.Join(b.TempDir(), "queues")})
 	must(err)
 	streams := influxlogical.NewStreams(influxlogical.Config{Factory: factory, Store: store, Installation: "bench", Log: quiet})
-	stream, err := streams.Add(influxlogical.StreamConfig{ID: "s", Bucket: "b", Target: target, Loop: loop})
-	must(err)
 	ctx := context.Background()
-	stream.Pause(ctx)
+	stream, err := streams.Add(ctx, influxlogical.StreamConfig{
+		ID: "s", Bucket: "b", Loop: loop, Paused: true,
+		Remote: influxlogical.Remote{Open: func(context.Context) (logical.Target, func(), error) { return target, func() {}, nil }},
+	})
+	must(err)
 	for lines := linesOf(remotePoints); len(lines) > 0; {
 		n := min(1000, len(lines))
 		var normalizer lineprotocol.Normalizer
@@ -171,7 +173,7 @@ func replicate(b *testing.B, cfg influx.Config, loop logical.Config) (time.Durat
 		lines = lines[n:]
 	}
 	begun := time.Now()
-	must(stream.Resume())
+	must(stream.Resume(ctx))
 	for target.Facts().PointsSent < remotePoints {
 		if err := stream.Status().Loop.Err; err != nil {
 			b.Fatal(err)

@@ -55,8 +55,8 @@ func (q *Queue) lookAhead() *rings {
 
 // roomFor returns how much memory lies before the chunks of a ring: the part of a
 // block that reaches the end of the ring is moved there, so that its other part
-// follows it. With chunks of the usual size the largest block has room.
-func roomFor(chunk int) int { return ringChunks/2*chunk + maxStoredSlack + blockHeadSize }
+// follows it. Larger blocks gain nothing, since too much of them would be moved.
+func roomFor(chunk int) int { return 2 * chunk }
 
 // get returns a ring, or nil if all are lent.
 func (p *rings) get(chunk int) *ring {

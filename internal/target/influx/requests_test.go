@@ -215,7 +215,7 @@ func TestStopDoesNotWaitForARemoteThatHangs(t *testing.T) {
 	defer cancel()
 	r.stream.Pause(ctx)
 	f.behave(nil)
-	must(t, r.stream.Resume())
+	must(t, r.stream.Resume(t.Context()))
 	r.settled()
 	if got := f.inside(); !slices.Equal(got, []string{"m v=1 1"}) {
 		t.Errorf("in the remote: %q", got)
