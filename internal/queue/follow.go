@@ -87,7 +87,7 @@ func (r *reader) enter(seg *segment, off int64) (bool, error) {
 		q.warn(errors.WithStack(&CorruptionError{Dir: q.dir, Segment: seg.name, Length: dataStart, Reason: "both headers are damaged"}))
 	}
 	// Also in the middle of it, where the blocks before are damaged.
-	if err := r.missing(min(prev, seg.first-1), badRange{}); err != nil {
+	if err := r.missing(prev, badRange{}); err != nil {
 		_ = f.Close()
 		return false, err
 	}
@@ -155,7 +155,7 @@ func (r *reader) leave() {
 
 // bounds returns the end of the segment's readable bytes, and sets upTo.
 func (r *reader) bounds() (int64, error) {
-	last, _, known, err := r.q.lastOf(r.seg)
+	last, known, err := r.q.lastOf(r.seg)
 	if err != nil {
 		return 0, err
 	}
@@ -176,7 +176,7 @@ func (r *reader) bounds() (int64, error) {
 func (r *reader) account(b *scanned, eof bool) error {
 	upTo := b.Sequence - 1
 	if eof {
-		_, last, known, err := r.q.lastOf(r.seg)
+		last, known, err := r.q.lastOf(r.seg)
 		if err != nil {
 			return err
 		}

@@ -124,13 +124,17 @@ func inspect(cfg Config, deep bool, walk *walker) (*Report, error) {
 		q: &Queue{dir: cfg.Dir, name: cfg.Name, cfg: cfg, fs: cfg.FS, log: cfg.Logger},
 	}
 	defer in.dec.close()
-	if err := in.files(entries); err != nil {
+	mark, err := in.files(entries)
+	if err != nil {
 		return nil, err
 	}
 	for i := range in.q.segs {
 		if err := in.segment(i); err != nil {
 			return nil, err
 		}
+	}
+	if mark >= in.expect {
+		in.missing(mark, cursorName, 0) // the newest segments are gone
 	}
 	return in.rep, nil
 }
@@ -139,19 +143,20 @@ func (in *inspection) problem(file string, off, n int64, what, hint string) {
 	in.rep.Problems = append(in.rep.Problems, Problem{File: file, Offset: off, Length: n, What: what, Hint: hint})
 }
 
-// files reads the cursor and the losses, and finds the segments.
-func (in *inspection) files(entries []disk.Entry) error {
+// files reads the cursor and the losses, and finds the segments. It returns the last
+// sequence that the cursor says was durable.
+func (in *inspection) files(entries []disk.Entry) (mark Sequence, err error) {
 	q, rep := in.q, in.rep
 	c, found, damaged, err := loadCursor(q.fs, q.dir)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	books, booksDamaged, err := loadLedger(q.fs, q.dir)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := q.identify(c, found, books, segmentsOf(entries, ID{})); err != nil {
-		return err
+		return 0, err
 	}
 	q.segs = segmentsOf(entries, q.id)
 	if !found && len(q.segs) > 0 {
@@ -187,7 +192,7 @@ func (in *inspection) files(entries []disk.Entry) error {
 		}
 	}
 	in.expect = q.settled() + 1
-	return nil
+	return c.MarkSeq, nil
 }
 
 func stateName(found, damaged bool) string {
@@ -228,15 +233,15 @@ func (in *inspection) segment(i int) error {
 		in.missing(head.Prev, seg.name, 0)
 	}
 	in.expect = max(in.expect, seg.first)
-	most, sure, known, err := q.lastOf(seg)
+	last, known, err := q.lastOf(seg)
 	if err != nil {
 		return err
 	}
-	if err := in.blocks(&s, seg, most, known); err != nil {
+	if err := in.blocks(&s, seg, last, known); err != nil {
 		return err
 	}
-	if known && sure >= in.expect {
-		in.missing(sure, seg.name, seg.size)
+	if known && last >= in.expect {
+		in.missing(last, seg.name, seg.size)
 	}
 	return nil
 }
@@ -253,7 +258,7 @@ func (in *inspection) missing(upTo Sequence, file string, off int64) {
 }
 
 // blocks goes through the blocks of a segment that are valid.
-func (in *inspection) blocks(s *SegmentReport, seg *segment, most Sequence, known bool) error {
+func (in *inspection) blocks(s *SegmentReport, seg *segment, last Sequence, known bool) error {
 	f, err := in.q.fs.Open(in.q.path(seg.name))
 	if err != nil {
 		return errors.Wrapf(err, "queue: open %s", seg.name)
@@ -268,7 +273,7 @@ func (in *inspection) blocks(s *SegmentReport, seg *segment, most Sequence, know
 			return errors.Wrapf(err, "queue: read %s", seg.name)
 		}
 		eof := err != nil
-		if known && !eof && b.Sequence > most {
+		if known && !eof && b.Sequence > last {
 			s.Leftover++
 			continue
 		}
