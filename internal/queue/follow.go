@@ -100,7 +100,9 @@ func (r *reader) enter(seg *segment, off int64) (bool, error) {
 		return false, err
 	}
 	r.scan.drop()
-	r.scan.file, r.scan.seed, r.scan.off, r.scan.limit, r.scan.last = f, seg.seed, off, end, r.last
+	r.scan.seed, r.scan.off, r.scan.limit, r.scan.last = seg.seed, off, end, r.last
+	r.trouble.enters(seg)
+	r.setFile(f)
 	return true, nil
 }
 
@@ -135,7 +137,7 @@ func (r *reader) open() error {
 	if err != nil {
 		return errors.Wrapf(err, "queue %s: open segment", r.q.name)
 	}
-	r.file, r.scan.file = f, f
+	r.setFile(f)
 	return nil
 }
 

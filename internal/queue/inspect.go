@@ -177,7 +177,9 @@ func (in *inspection) files(entries []disk.Entry) (mark Sequence, err error) {
 		newest := q.segs[n-1]
 		marked := c.MarkFirst == newest.first && c.MarkGen == newest.gen
 		rep.Closed = c.Clean && marked && c.MarkOff == newest.size
-		if marked && c.MarkOff >= newest.size {
+		if last, older := books.lastBelow(c, newest); older {
+			newest.ends(last)
+		} else if marked && c.MarkOff >= newest.size {
 			newest.ends(c.MarkSeq)
 		}
 		if marked && c.MarkOff > newest.size {
@@ -264,7 +266,7 @@ func (in *inspection) blocks(s *SegmentReport, seg *segment, last Sequence, know
 		return errors.Wrapf(err, "queue: open %s", seg.name)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	sc := scanner{window: window{file: holed{f}, chunk: readChunk}, seed: seg.seed, off: dataStart, limit: seg.end, heads: !in.deep}
+	sc := scanner{window: window{file: holed{file: patient{f}}, chunk: readChunk}, seed: seg.seed, off: dataStart, limit: seg.end, heads: !in.deep}
 	end := int64(dataStart)
 	var pending Report // of a group that is not complete yet
 	for {

@@ -60,6 +60,15 @@ func (l *ledger) lastUsed(seq Sequence) Sequence {
 	return seq
 }
 
+// lastBelow returns the last sequence of a segment behind which there was another one
+// that is gone, as the cursor tells, and whether there was.
+func (l *ledger) lastBelow(c cursor, seg *segment) (Sequence, bool) {
+	if c.MarkFirst <= seg.first {
+		return 0, false
+	}
+	return l.lastUsed(c.MarkFirst - 1), true
+}
+
 // without returns what is left of [first, last] without the ranges, which are in order.
 func without(ranges [][2]Sequence, first, last Sequence) [][2]Sequence {
 	var out [][2]Sequence
