@@ -231,8 +231,13 @@ func (in *inspection) segment(i int) error {
 	case head.ID != q.id:
 		in.problem(seg.name, 0, seg.size, "it belongs to the queue "+head.ID.String(), "repair sets it aside")
 		return nil
-	case head.First == seg.first && head.Prev >= in.expect:
-		in.missing(head.Prev, seg.name, 0)
+	}
+	prev, _, err := q.lastBefore(seg)
+	if err != nil {
+		return err
+	}
+	if prev >= in.expect {
+		in.missing(prev, seg.name, 0)
 	}
 	in.expect = max(in.expect, seg.first)
 	last, known, err := q.lastOf(seg)
