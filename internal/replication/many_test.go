@@ -138,6 +138,8 @@ func TestManyStreamsAreCheap(t *testing.T) {
 
 func manyStreams(t *testing.T, deadEvery int) {
 	s := newSite(t)
+	s.patient = true
+	s.restart()
 	n := testenv.Count(60, 1000)
 	r, dead := s.file("a"), s.dead()
 	s.stream("first", r)
