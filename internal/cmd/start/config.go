@@ -1,15 +1,17 @@
 package start
 
 import (
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/pkg/errors"
 	"github.com/spf13/pflag"
 
 	"github.com/tailrace-cdc/tailrace/internal/cmd/flags"
-	"github.com/tailrace-cdc/tailrace/internal/cmd/targetconn"
 	"github.com/tailrace-cdc/tailrace/internal/lineprotocol"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
+	"github.com/tailrace-cdc/tailrace/internal/remote"
 	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
 	"github.com/tailrace-cdc/tailrace/internal/telemetry"
 	"github.com/tailrace-cdc/tailrace/logical"
@@ -36,10 +38,10 @@ type Config struct {
 	StandbyTimeout time.Duration
 	// TotalBytesInFlight is what all loops have in flight together.
 	TotalBytesInFlight flags.Size
-	// TargetConn is the target of the default stream: sqlite:PATH, postgres://… or http(s)://…; empty for the
-	// embedded one.
+	// TargetConn is the target of the default stream: sqlite:PATH, postgres://… or http://…; empty for the embedded
+	// one. It is stored at the first start, and changes what is stored at later ones.
 	TargetConn string
-	// TargetToken is what an InfluxDB knows us by.
+	// TargetToken is the secret of TargetConn.
 	TargetToken string
 	// TargetSchema is the schema of a SQL server that the measurements' tables are in; empty for public.
 	TargetSchema string
@@ -47,6 +49,12 @@ type Config struct {
 	TargetDBConns int
 	StagingSchema string
 	IndexTags     []string
+	// QueueDir is where the queues are; empty for replicationq in DataDir.
+	QueueDir string
+	// SQLiteDir is where database files may lie that come over the API; empty for DataDir.
+	// AllowRemoteHosts are the hosts that remotes may name that come over the API; empty for all.
+	SQLiteDir        string
+	AllowRemoteHosts []string
 	// PooledTarget says that a connection pooler in transaction mode stands in front of the SQL server.
 	PooledTarget bool
 	// IgnoreMissingColumns leaves out values that a table of the user's has no column for.
@@ -107,8 +115,8 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.DurationVar(&c.ApplyTimeout, "applyTimeout", loop.ApplyTimeout, "the longest that a statement at the target may take")
 	set.DurationVar(&c.RetryDelay, "retryDelay", loop.RetryDelay, "the first delay after a failure; grows exponentially, with jitter, up to 30s")
 	set.DurationVar(&c.StandbyTimeout, "standbyTimeout", loop.StandbyTimeout, "how often progress is stored and told to the source, at the least")
-	set.StringVar(&c.TargetConn, "targetConn", "", "where the default stream goes: postgres://user:password@host/database, sqlite:PATH, or an InfluxDB: http://host:8086?org=ORG&bucket=BUCKET (1.x: ?db=DATABASE&rp=POLICY); default is an embedded SQLite file")
-	set.StringVar(&c.TargetToken, "targetToken", "", "the token for an InfluxDB; better given in the environment, where other users do not see it")
+	set.StringVar(&c.TargetConn, "targetConn", "", "where the default stream goes: postgres://user:password@host/database, http://host:8086?org=ORG&bucket=BUCKET or sqlite:PATH; it is stored; default is an embedded SQLite file")
+	set.StringVar(&c.TargetToken, "targetToken", "", "the token for another InfluxDB, or the password for a database; better given in the environment; it is stored encrypted")
 	set.StringVar(&c.TargetSchema, "targetSchema", "", "the schema for the tables of measurements; default is public. In SQLite it is the first part of their names")
 	set.IntVar(&c.TargetDBConns, "targetDBConns", 16, "the most connections to a SQL server")
 	set.StringVar(&c.StagingSchema, "stagingSchema", "_tailrace", "where a SQL server keeps consistent points, leases and dead letters")
@@ -118,6 +126,9 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.DurationVar(&c.BackfillWindow, "backfillWindow", 10*time.Minute, "fan out when the oldest write that waits is older than this, and go back to serial below half of it; 0s is never")
 	set.IntVar(&c.FanShards, "fanShards", 0, "target transactions in flight in fan mode; 0 is max(4, 2 × CPUs), and at most targetDBConns less two")
 	set.BoolVar(&c.Immediate, "immediate", false, "fan out always: faster, in order per key, but readers see writes in part")
+	set.StringVar(&c.QueueDir, "queueDir", "", "the queues live here, each in a directory of its own; default is replicationq in the data directory")
+	set.StringVar(&c.SQLiteDir, "sqliteDir", "", "remotes that are made over the API may use SQLite files below this directory; default is the data directory")
+	set.StringSliceVar(&c.AllowRemoteHosts, "allowRemoteHosts", nil, "remotes that are made over the API may name these hosts only: names, *.names, addresses or networks such as 10.0.0.0/8; default is all")
 	set.StringVar(&c.QueueSync, "queueSync", "always", "when a write is durable: always (a power cut loses nothing), interval (at most a second) or never (up to the system)")
 	set.Var(&c.MaxQueueSize, "maxQueueSize", "the most that may wait in a stream's queue, as stored (a point takes some 20 bytes)")
 	set.StringVar(&c.QueueFullPolicy, "queueFullPolicy", "refuse", "when a queue is full: refuse (503), dropOldest or dropNewest; what is dropped is counted and recorded")
@@ -229,23 +240,25 @@ func (c Config) Validate() error {
 	return c.validateTarget()
 }
 
-// validateTarget refuses what the target would pass over in silence.
+// validateTarget refuses what a target would pass over in silence. Without --targetConn it is not known
+// here what is stored, if anything is.
 func (c Config) validateTarget() error {
-	kind, _, err := targetconn.Parse(c.TargetConn)
-	if err == nil && c.TargetToken != "" && kind != targetconn.InfluxDB {
-		err = errors.New("--targetToken is for an InfluxDB; leave it out, or name one with --targetConn")
+	if _, err := os.Stat(filepath.Join(c.DataDir, metadataFile)); err == nil && c.TargetConn == "" {
+		return nil
 	}
-	if err != nil || kind == targetconn.Postgres {
+	target, err := c.targetConn()
+	if err != nil || target.address.Kind == remote.Postgres {
 		return err
 	}
-	stays := "is for SQL servers, and the target is SQLite; leave it out, or name a server with --targetConn"
-	if kind == targetconn.InfluxDB {
-		stays = "is for SQL targets, and the target is an InfluxDB; leave it out"
+	influx, kind := target.address.Kind == remote.Influx, "SQLite"
+	if influx {
+		kind = "an InfluxDB"
 	}
+	stays := "is for SQL servers, and the target is " + kind + "; leave it out, or name a server with --targetConn"
 	switch {
-	case kind == targetconn.InfluxDB && c.TargetSchema != "":
+	case influx && c.TargetSchema != "":
 		return errors.New("--targetSchema " + stays)
-	case kind == targetconn.InfluxDB && c.IgnoreMissingColumns:
+	case influx && c.IgnoreMissingColumns:
 		return errors.New("--ignoreMissingColumns " + stays)
 	case c.PooledTarget:
 		return errors.New("--pooledTarget " + stays)

@@ -1,14 +1,19 @@
 package start
 
 import (
+	"context"
 	"log/slog"
 
+	"github.com/tailrace-cdc/tailrace/internal/metadata"
+	"github.com/tailrace-cdc/tailrace/internal/replication"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
 	"github.com/tailrace-cdc/tailrace/internal/telemetry"
 )
 
 // ProvideTelemetry makes who reports, and says so in the log; the result is nil if nobody does.
-func ProvideTelemetry(config Config, streams *influxlogical.Streams, log *slog.Logger) (*telemetry.Reporter, error) {
+func ProvideTelemetry(
+	config Config, streams *influxlogical.Streams, service *replication.Service, log *slog.Logger,
+) (*telemetry.Reporter, error) {
 	if config.TelemetryURL == "" {
 		return nil, nil
 	}
@@ -17,7 +22,10 @@ func ProvideTelemetry(config Config, streams *influxlogical.Streams, log *slog.L
 	return telemetry.New(telemetry.Config{
 		URL: config.TelemetryURL, Interval: config.TelemetryInterval, Version: config.Version, Log: log,
 		Counts: func() telemetry.Counts {
-			c := telemetry.Counts{Remotes: streams.Targets()}
+			var c telemetry.Counts
+			if remotes, err := service.Remotes(context.Background(), metadata.RemoteFilter{}); err == nil {
+				c.Remotes = len(remotes)
+			}
 			for _, stream := range streams.All() {
 				c.Streams++
 				c.QueueBytes += stream.Status().Queue.UnsentBytes

@@ -43,11 +43,11 @@ type Config struct {
 	// IgnoreMissingColumns leaves out values whose column a table of the user's does not have, instead of
 	// waiting for the column. They are counted in Tally, and each column is named once in the log.
 	IgnoreMissingColumns bool
-	// MaxColumns bounds the columns of a table that Tailrace makes; points that would need more are
-	// refused. Default 1000; PostgreSQL itself stops at 1600.
+	// MaxColumns bounds the columns of a table that Tailrace makes; the values that have none then go into
+	// one more, as a JSON object. Default 1000; at most 1599.
 	MaxColumns int
-	// MaxTables bounds the tables that Tailrace makes; points that would need more are refused.
-	// Default 10,000.
+	// MaxTables bounds the tables that Tailrace makes in a schema; measurements that have none then share one
+	// more. Default 10,000.
 	MaxTables int
 	// ApplicationName is what the server shows of its sessions. Default "tailrace".
 	ApplicationName string
@@ -89,8 +89,8 @@ func (c Config) validate() error {
 		return errors.New("postgres: no connection string; give one such as postgres://user@host/database")
 	case c.Conns <= controlConns:
 		return errors.Errorf("postgres: %d connections are too few; give at least %d", c.Conns, controlConns+1)
-	case c.MaxColumns > 1600:
-		return errors.Errorf("postgres: MaxColumns %d is more than PostgreSQL's own limit of 1600", c.MaxColumns)
+	case c.MaxColumns > 1599: // and the overflow column
+		return errors.Errorf("postgres: MaxColumns %d is more than PostgreSQL's own limit allows: give at most 1599", c.MaxColumns)
 	case c.ApplyTimeout < 0 || c.LockTimeout < 0 || c.IdleTimeout < 0 || c.MaxColumns < 0 || c.MaxTables < 0:
 		return errors.New("postgres: a setting is negative")
 	}
