@@ -96,7 +96,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	reporter, err := start.ProvideTelemetry(config, streams, service, logger)
+	reporter, err := start.ProvideTelemetry(config, service, streams, logger)
 	if err != nil {
 		cleanup5()
 		cleanup4()

@@ -64,14 +64,14 @@ func newPlant(t *testing.T, safe *safe, name string) *plant {
 	factory, err := loops.NewFactory(loops.FactoryConfig{Holder: name, Log: log})
 	must(t, err)
 	p.streams = influxlogical.NewStreams(influxlogical.Config{Factory: factory, Store: store, Installation: name, Log: log})
-	_, err = p.streams.Add(t.Context(), influxlogical.StreamConfig{ID: "own", Bucket: "b", Remote: remoteOf("own", target), Loop: plantLoop()})
+	_, err = p.streams.Add(t.Context(), influxlogical.StreamConfig{ID: "own", Bucket: "b", Remote: opened(target), Loop: plantLoop()})
 	must(t, err)
 	keeper, err := certificate.Open(certificate.Config{Certificate: safe.cert, PrivateKey: safe.key, Log: log})
 	must(t, err)
 	origin, err := lineprotocol.NewAddedTag("tailrace_origin", name)
 	must(t, err)
 	s, err := server.New(server.Config{BindAddr: "127.0.0.1:0", TLS: keeper.TLS(), Origin: origin}, server.Deps{
-		Intake: p, Log: log, Authorizer: server.NewTokens(map[string]server.Principal{plantToken: {Name: "plant", Manage: true}}),
+		Intake: p, Log: log, Authorizer: server.NewTokens(map[string]server.Principal{plantToken: {Name: "plant", Grants: []server.Grant{{Action: server.Write, Type: "buckets", ID: "b"}}}}),
 	})
 	must(t, err)
 	must(t, s.Listen())
@@ -100,11 +100,9 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// remoteOf is a remote whose target is open already, and is closed by the test.
-func remoteOf(place string, target logical.Target) influxlogical.Remote {
-	return influxlogical.Remote{Place: place, Connection: place, Open: func(context.Context) (logical.Target, func(), error) {
-		return target, func() {}, nil
-	}}
+// opened is a remote whose target is open already.
+func opened(target logical.Target) influxlogical.Remote {
+	return influxlogical.Remote{Open: func(context.Context) (logical.Target, func(), error) { return target, func() {}, nil }}
 }
 
 func plantLoop() logical.Config {
@@ -122,7 +120,7 @@ func (p *plant) linkTo(peer *plant) {
 	f, err := filter.Compile(filter.Config{Tags: filter.List{Exclude: []string{"tailrace_origin=" + peer.name}}})
 	must(p.t, err)
 	s, err := p.streams.Add(p.t.Context(), influxlogical.StreamConfig{
-		ID: "to-" + peer.name, Bucket: "b", Remote: remoteOf(peer.url, target), Filter: f, Loop: plantLoop(),
+		ID: "to-" + peer.name, Bucket: "b", Remote: opened(target), Filter: f, Loop: plantLoop(),
 	})
 	must(p.t, err)
 	p.links = append(p.links, s)

@@ -12,7 +12,7 @@ import (
 
 // ProvideTelemetry makes who reports, and says so in the log; the result is nil if nobody does.
 func ProvideTelemetry(
-	config Config, streams *influxlogical.Streams, service *replication.Service, log *slog.Logger,
+	config Config, service *replication.Service, streams *influxlogical.Streams, log *slog.Logger,
 ) (*telemetry.Reporter, error) {
 	if config.TelemetryURL == "" {
 		return nil, nil
