@@ -25,22 +25,12 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
+	store, cleanup2, err := start.ProvideStore(config, installation, logger)
+	if err != nil {
+		cleanup()
+		return nil, nil, err
+	}
 	registry, err := start.ProvideRegistry()
-	if err != nil {
-		cleanup()
-		return nil, nil, err
-	}
-	tally, err := start.ProvideTally(registry)
-	if err != nil {
-		cleanup()
-		return nil, nil, err
-	}
-	target, cleanup2, err := start.ProvideTarget(ctx, config, installation, logger, tally)
-	if err != nil {
-		cleanup()
-		return nil, nil, err
-	}
-	store, cleanup3, err := start.ProvideStore(config, installation, logger)
 	if err != nil {
 		cleanup2()
 		cleanup()
@@ -48,26 +38,30 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 	}
 	metrics, err := start.ProvideLoopMetrics(registry)
 	if err != nil {
-		cleanup3()
 		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
 	factory, err := start.ProvideFactory(config, installation, logger, metrics)
 	if err != nil {
-		cleanup3()
 		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
-	streams, cleanup4, err := start.ProvideStreams(config, installation, store, factory, target, logger, registry)
+	streams, cleanup3, err := start.ProvideStreams(config, installation, store, factory, logger, registry)
+	if err != nil {
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	metadataStore, cleanup4, err := start.ProvideMetadata(ctx, installation, logger)
 	if err != nil {
 		cleanup3()
 		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
-	server, err := start.ProvideHTTP(config, operator, streams, logger, registry)
+	tally, err := start.ProvideTally(registry)
 	if err != nil {
 		cleanup4()
 		cleanup3()
@@ -75,8 +69,54 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	startServer := start.NewServer(config, logger, installation, operator, target, streams, server)
+	deadletterStore, cleanup5, err := start.ProvideDeadLetters(installation, logger)
+	if err != nil {
+		cleanup4()
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	opener := start.ProvideOpener(config, logger, tally, deadletterStore)
+	service, err := start.ProvideReplication(ctx, config, installation, metadataStore, streams, opener, logger)
+	if err != nil {
+		cleanup5()
+		cleanup4()
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	keeper, err := start.ProvideCertificate(config, logger, registry)
+	if err != nil {
+		cleanup5()
+		cleanup4()
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	reporter, err := start.ProvideTelemetry(config, service, streams, logger)
+	if err != nil {
+		cleanup5()
+		cleanup4()
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	server, err := start.ProvideHTTP(config, operator, streams, service, keeper, logger, registry)
+	if err != nil {
+		cleanup5()
+		cleanup4()
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	startServer := start.NewServer(config, logger, installation, operator, streams, service, keeper, reporter, server)
 	return startServer, func() {
+		cleanup5()
 		cleanup4()
 		cleanup3()
 		cleanup2()

@@ -5,14 +5,16 @@
 // [Target]. To embed loops in a program you write a dialect for your source, open a target, and hand both
 // to a factory:
 //
-//		source ──▶ Dialect.ReadInto ──▶ messages ──▶ Dialect.Process ──▶ Events ──▶ Session, Tx ──▶ target
-//		            └──────────── yours ──────────────────────────┘      └─── the loop ───┘
+//	source ──▶ Dialect.ReadInto ──▶ messages ──▶ Dialect.Process ──▶ Events ──▶ Session, Tx ──▶ target
+//	            └──────────── yours ──────────────────────────┘      └─── the loop ───┘
 //
-//	  - package logical/factory makes loops and looks after them;
-//	  - packages logical/target/memory, …/sqlite and …/postgres open targets;
-//	  - package logical/logicaltest has the tests that every dialect ([logicaltest.RunDialect]) and every
-//	    target ([logicaltest.RunTarget]) passes;
-//	  - the example of this package is a whole dialect, and examples/embed a whole program.
+// What belongs to it:
+//
+//   - package logical/factory makes loops and looks after them;
+//   - packages logical/target/memory, …/sqlite and …/postgres open targets;
+//   - package logical/logicaltest has the tests that every dialect (RunDialect) and every target
+//     (RunTarget) passes;
+//   - the example of this package is a whole dialect, and examples/embed a whole program.
 //
 // # Writing a dialect
 //

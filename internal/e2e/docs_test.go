@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"io"
-	"net/http"
 	"os"
 	"regexp"
 	"strings"
@@ -20,17 +18,11 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	p := launch(t, t.TempDir())
 	p.write("m v=1 1")
 	awaitCount(t, openTarget(t, p.dir), "SELECT count(*) FROM m", 1)
-	resp, err := http.Get(p.url + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	shown, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, shown := p.get("/metrics")
+	_, remote := launch(t, t.TempDir(), "--targetConn", p.url+"?bucket=default").get("/metrics")
+	shown += remote
 	found := 0
-	for _, m := range regexp.MustCompile(`(?m)^# TYPE ((?:logical|replications|tailrace)_\w+) (\w+)$`).FindAllStringSubmatch(string(shown), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE ((?:logical|replications|tailrace)_\w+) (\w+)$`).FindAllStringSubmatch(shown, -1) {
 		found++
 		row := regexp.MustCompile("(?m)^\\| `" + m[1] + "(\\{\\w+\\})?` \\| " + m[2] + " \\|")
 		if !row.MatchString(doc) {
@@ -42,7 +34,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)").FindAllStringSubmatch(doc, -1) {
 		// Losses exist from their first on.
-		if !strings.Contains(string(shown), m[1]) && !strings.Contains(m[1], "points_lost") {
+		if !strings.Contains(shown, m[1]) && !strings.Contains(m[1], "points_lost") {
 			t.Errorf("docs/metrics.md has %s, which the server does not show", m[1])
 		}
 	}

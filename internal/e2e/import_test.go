@@ -133,6 +133,9 @@ var importFlags = map[string]func(t *testing.T, s setting){
 		s.imports(t, 0, "secret", "--host", rc.URL, file(t, "a.lp", "m v=1 1"))
 		equal(t, "token", rc.requests()[0].token, "secret")
 	},
+	"tlsCA":             importsOverTLS,
+	"clientCertificate": importsOverTLS,
+	"clientKey":         importsOverTLS,
 	"precision": func(t *testing.T, s setting) {
 		rc := newReceiver(t).serve()
 		s.imports(t, 0, "s", "--host", rc.URL, "--token", "t", file(t, "a.lp", "m v=1 7"))

@@ -204,6 +204,36 @@ func TestPreflightThatCannotWorkSaysWhy(t *testing.T) {
 	})
 }
 
+// TestPreflightOfAnInfluxDB asks a server of its own, another Tailrace, and nobody.
+func TestPreflightOfAnInfluxDB(t *testing.T) {
+	t.Parallel()
+	db := testenv.StartInfluxDB(t, nil)
+	db.Query(t, "", "CREATE DATABASE d")
+	other := launch(t, t.TempDir())
+	for _, c := range []struct {
+		target, token string
+		code          int
+		check, says   string
+	}{
+		{db.URL() + "?db=d", "", 0, "connection", "version 1.6"},
+		{db.URL() + "?db=d", "", 0, "write", "takes writes"},
+		{db.URL() + "?db=nobody", "", 1, "write", "is gone or was never there"},
+		{other.url + "?bucket=default", other.token(), 0, "write", "takes writes"},
+		{other.url + "?bucket=default", wrongPassword, 1, "write", "does not know who we are"},
+		{other.url + "?bucket=nobody", other.token(), 1, "write", "gone"},
+		{"http://app:" + password + "@127.0.0.1:1?bucket=b", "", 1, "connection", "nothing listens there"},
+		{"http://" + silentServer(t) + "?bucket=b", "", 1, "connection", "no answer"},
+	} {
+		code, v := examine(t, c.target, "--timeout", "2s", "--targetToken", c.token)
+		if _, texts := v.of(c.check); code != c.code || !strings.Contains(texts, c.says) {
+			t.Errorf("%s: exit status %d, %+v, want %d and %q", c.target, code, v, c.code, c.says)
+		}
+	}
+	if code, _, stderr := run(t, "", "preflight", "--targetConn", "http://app:"+password+"@h"); code != 2 || !strings.Contains(stderr, "names no bucket") || strings.Contains(stderr, password) {
+		t.Errorf("exit status %d: %s", code, stderr)
+	}
+}
+
 // TestPreflightGivesUpInTime asks a server that takes connections and says nothing.
 func TestPreflightGivesUpInTime(t *testing.T) {
 	t.Parallel()

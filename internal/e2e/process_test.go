@@ -69,6 +69,7 @@ type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	url  string
+	http *http.Client
 	dir  string
 	done chan struct{}
 
@@ -86,7 +87,7 @@ func launch(t *testing.T, dir string, args ...string) *process {
 // which the arguments or the environment have to say.
 func begin(t *testing.T, dir string, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, dir: dir, done: make(chan struct{})}
+	p := &process{t: t, dir: dir, http: http.DefaultClient, done: make(chan struct{})}
 	p.cmd = exec.Command(binary, append([]string{"start"}, args...)...)
 	p.cmd.Env = append(os.Environ(), env...)
 	stderr, err := p.cmd.StderrPipe()
@@ -155,6 +156,25 @@ func (p *process) output() string {
 	return p.out.String()
 }
 
+// onlyQueue returns the directory of the only queue of a server. Its name is the stream's id.
+func onlyQueue(t *testing.T, dir string) string {
+	t.Helper()
+	var found []string
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			found = append(found, filepath.Join(dir, e.Name()))
+		}
+	}
+	if len(found) != 1 || len(filepath.Base(found[0])) != 16 {
+		t.Fatalf("the queues are %q, want one that is called by a stream's id", found)
+	}
+	return found[0]
+}
+
 // kill ends the process as a power cut would.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
@@ -192,7 +212,7 @@ func (p *process) post(token, path string, body string) (status int, text string
 		return 0, "", err
 	}
 	req.Header.Set("Authorization", "Token "+token)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := p.http.Do(req)
 	if err != nil {
 		return 0, "", err
 	}
@@ -212,7 +232,7 @@ func (p *process) write(body string) {
 // get returns the body of a page, and its status.
 func (p *process) get(path string) (status int, text string) {
 	p.t.Helper()
-	resp, err := http.Get(p.url + path)
+	resp, err := p.http.Get(p.url + path)
 	if err != nil {
 		p.t.Fatal(err)
 	}

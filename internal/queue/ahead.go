@@ -11,9 +11,6 @@ import (
 const (
 	// ringChunks is how many chunks a ring holds.
 	ringChunks = 8
-	// ringRoom lies before them: the part of a block that reaches the end of the
-	// ring is moved there, so that its other part follows it.
-	ringRoom = MaxPayload + maxStoredSlack + blockHeadSize
 	// ringAfter is how many chunks of backlog a reader reads alone, before it gets a
 	// ring.
 	ringAfter = 8
@@ -56,6 +53,11 @@ func (q *Queue) lookAhead() *rings {
 	return p
 }
 
+// roomFor returns how much memory lies before the chunks of a ring: the part of a
+// block that reaches the end of the ring is moved there, so that its other part
+// follows it. Larger blocks gain nothing, since too much of them would be moved.
+func roomFor(chunk int) int { return 2 * chunk }
+
 // get returns a ring, or nil if all are lent.
 func (p *rings) get(chunk int) *ring {
 	if p.left.Add(-1) < 0 {
@@ -64,7 +66,8 @@ func (p *rings) get(chunk int) *ring {
 	}
 	r, _ := p.spare.Get().(*ring)
 	if r == nil || r.chunk != chunk {
-		r = &ring{from: p, mem: make([]byte, ringRoom+ringChunks*chunk), chunk: chunk}
+		r = &ring{from: p, room: roomFor(chunk), chunk: chunk}
+		r.mem = make([]byte, r.room+ringChunks*chunk)
 		r.changed.L = &r.mu
 	}
 	return r
@@ -79,7 +82,8 @@ func (p *rings) get(chunk int) *ring {
 // again.
 type ring struct {
 	from  *rings
-	mem   []byte
+	mem   []byte // room, then the chunks
+	room  int
 	chunk int
 	// alone leaves the helper out: the reader itself reads as far ahead as it could
 	// have. For tests that must do the same each time.
@@ -104,8 +108,8 @@ const notYet = -1
 
 // start begins to read a file ahead.
 func (r *ring) start(file io.ReaderAt, from, limit int64) {
-	const page = 4096
-	r.file, r.base, r.limit = file, from&^(page-1), limit
+	page := int64(min(4096, r.chunk))
+	r.file, r.base, r.limit = file, from-from%page, limit
 	r.count = int((limit - r.base + int64(r.chunk) - 1) / int64(r.chunk))
 	r.taken, r.claimed, r.freed, r.stopping = 0, 0, 0, false
 	if !r.alone {
@@ -173,7 +177,7 @@ func (r *ring) read(i int) {
 // place returns where a chunk goes.
 func (r *ring) place(i int) []byte {
 	size := min(int64(r.chunk), r.limit-r.base-int64(i)*int64(r.chunk))
-	return r.mem[ringRoom+i%ringChunks*r.chunk:][:size]
+	return r.mem[r.room+i%ringChunks*r.chunk:][:size]
 }
 
 // wraps reports whether the next chunk lies at the beginning again.

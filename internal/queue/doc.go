@@ -50,7 +50,7 @@
 //     to a new segment, synced there, and only then acknowledged.
 //   - Memory is bounded: by the groups that are being appended, and for a reader
 //     by two blocks and a read buffer. A reader with a backlog may read ahead in
-//     3 MiB more, and at most four readers of a store at a time do, each with a
+//     2.5 MiB more, and at most four readers of a store at a time do, each with a
 //     goroutine; one that has caught up does not. A queue that is idle holds no open file if
 //     it belongs to a store (opened alone it holds its lock), and no disk space
 //     if all was sent.

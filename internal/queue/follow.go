@@ -86,13 +86,12 @@ func (r *reader) enter(seg *segment, off int64) (bool, error) {
 	if !good {
 		q.warn(errors.WithStack(&CorruptionError{Dir: q.dir, Segment: seg.name, Length: dataStart, Reason: "both headers are damaged"}))
 	}
-	if off == dataStart {
-		if err := r.missing(min(prev, seg.first-1), badRange{}); err != nil {
-			_ = f.Close()
-			return false, err
-		}
-		r.last = max(r.last, seg.first-1)
+	// Also in the middle of it, where the blocks before are damaged.
+	if err := r.missing(min(prev, seg.first-1), badRange{}); err != nil {
+		_ = f.Close()
+		return false, err
 	}
+	r.last = max(r.last, seg.first-1)
 	r.closeFile()
 	r.seg, r.file = seg, f
 	end, err := r.bounds()

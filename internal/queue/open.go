@@ -101,12 +101,10 @@ func (q *Queue) load() error {
 // missSegments declares lost what a cursor says was unsent when the queue was closed, if nobody has left a
 // single segment of it.
 func (q *Queue) missSegments(c cursor) error {
-	if !c.Clean || len(q.segs) > 0 || c.Next <= q.settled()+1 || c.HeadOff < dataStart {
+	// What is behind the mark was skipped, and never there.
+	first, last := q.settled()+1, c.MarkSeq
+	if !c.Clean || len(q.segs) > 0 || last < first || c.HeadOff < dataStart {
 		return nil
-	}
-	first, last := q.settled()+1, c.Next-1
-	if c.MarkSeq >= first {
-		last = min(last, c.MarkSeq) // what is behind was skipped
 	}
 	q.log.Error("all segments of the queue are gone, and there was unsent data in them", "queue", q.name)
 	return q.declareTo(last, Loss{

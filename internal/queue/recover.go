@@ -65,6 +65,11 @@ func (q *Queue) loadNewest(c cursor) error {
 	// someone, before a power cut: the greatest number that can be is bounded by
 	// the space that the segment had. The gap costs nothing.
 	q.next = max(q.next, max(rec.last+1, seg.first)+Sequence(max(capacity-rec.end, 0)/minBlockSize))
+	if !good && rec.durable == 0 {
+		// Its header is written with its first blocks, so they were not durable either.
+		// And without it nobody knows what is valid in the segment before.
+		rec.end, rec.last, rec.dead, q.tail = dataStart, seg.first-1, nil, index{}
+	}
 	if err := rec.cut(); err != nil {
 		return err
 	}

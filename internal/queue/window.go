@@ -36,7 +36,7 @@ func (w *window) bytes(off int64, n int, limit int64) ([]byte, error) {
 			return w.buf[off-w.start:][:n], nil
 		}
 		// Whatever it is, it shows again where the file is read plainly.
-		w.drop()
+		w.rest()
 		w.passed = -ringPause
 	}
 	kept := 0
@@ -96,12 +96,12 @@ func (w *window) goAhead(off, limit int64) bool {
 // follow takes chunks of the ring until there are n bytes at off.
 func (w *window) follow(off int64, n int) bool {
 	for !w.has(off, n) {
-		if off < w.start {
-			return false // back, to what is gone
+		if off < w.start || n > w.ring.room {
+			return false // back, to what is gone; or too large
 		}
 		w.forget(off)
 		if w.ring.wraps() {
-			to := w.ring.mem[ringRoom-len(w.buf) : ringRoom]
+			to := w.ring.mem[w.ring.room-len(w.buf) : w.ring.room]
 			copy(to, w.buf)
 			w.buf = to
 			w.ring.free(w.start + int64(len(to)))

@@ -43,12 +43,12 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.read > b.limit {
 		err = errors.WithStack(lineprotocol.ErrTooLarge)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, io.EOF):
 		// The server reads on in the background, to notice when the client goes away.
 		_ = b.conn.SetReadDeadline(time.Time{})
-		if !errors.Is(err, io.EOF) {
-			b.err = err
-		}
+	case err != nil:
+		b.err = err // The deadline stays: net/http reads what is left.
 	}
 	return n, err
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"time"
 
 	"github.com/pkg/errors"
@@ -12,6 +13,12 @@ import (
 type Config struct {
 	// BindAddr is where to listen: host:port. Port 0 takes a free port. Default: 127.0.0.1:8086.
 	BindAddr string
+	// TLS makes the server speak HTTPS; nil is HTTP.
+	TLS *tls.Config
+	// MaxConns is how many connections may be open. Default: 4096.
+	MaxConns int
+	// MaxConnsPerHost is how many of them one remote address may have; 0 means no limit of its own.
+	MaxConnsPerHost int
 	// MaxBodySize is the most that the body of a write may have, in bytes after decompression.
 	// Default: 25 MiB.
 	MaxBodySize int64
@@ -47,6 +54,7 @@ type Config struct {
 // WithDefaults returns the configuration with every zero field replaced by its default.
 func (c Config) WithDefaults() Config {
 	setDefault(&c.BindAddr, "127.0.0.1:8086")
+	setDefault(&c.MaxConns, 4096)
 	setDefault(&c.MaxBodySize, 25<<20)
 	setDefault(&c.BodyMemory, max(256<<20, 10*c.MaxBodySize))
 	setDefault(&c.BodyWait, 5*time.Second)
@@ -71,6 +79,8 @@ func setDefault[T comparable](field *T, value T) {
 // Validate reports the first field that cannot work. It expects defaults to be filled in.
 func (c Config) Validate() error {
 	switch {
+	case c.MaxConns < 0, c.MaxConnsPerHost < 0:
+		return errors.New("server: limits of connections must not be negative")
 	case c.MaxBodySize < 0, c.BodyMemory < 0, c.BodyMinRate < 0, c.MaxHeaderBytes < 0:
 		return errors.New("server: sizes and rates must not be negative")
 	case c.BodyMemory < c.MaxBodySize+minLease:

@@ -23,7 +23,8 @@
 // Bodies are bounded by Config.MaxBodySize after decompression, and the memory of all bodies together
 // by Config.BodyMemory: a request waits for its share for Config.BodyWait and is then answered 503. A
 // body must not pause for longer than Config.BodyTimeout, nor be slower than Config.BodyMinRate on
-// average. Headers have a size and a time limit. A kind of refusal is logged once a second at most,
+// average; of a request that is refused too, net/http reads the body for no longer than that. Connections
+// are bounded (Config.MaxConns), and idle ones give way. Headers have a size and a time limit. A kind of refusal is logged once a second at most,
 // with a count.
 //
 // # What it needs

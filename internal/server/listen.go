@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"net/http"
 	"syscall"
@@ -10,13 +9,20 @@ import (
 	"github.com/pkg/errors"
 )
 
+// streamBuffer is what a connection of HTTP/2 may send before somebody reads it; a megabyte, which is what
+// net/http gives, would be gigabytes for thousands of connections.
+const streamBuffer = 256 << 10
+
 func (s *Server) httpServer() *http.Server {
 	return &http.Server{
+		TLSConfig:         s.cfg.TLS,
+		ConnState:         s.conns.state,
+		HTTP2:             &http.HTTP2Config{MaxReceiveBufferPerConnection: streamBuffer, MaxReceiveBufferPerStream: streamBuffer},
 		Handler:           s,
 		ReadHeaderTimeout: s.cfg.ReadHeaderTimeout,
 		IdleTimeout:       s.cfg.IdleTimeout,
 		MaxHeaderBytes:    s.cfg.MaxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(s.deps.Log.Handler(), slog.LevelDebug),
+		ErrorLog:          s.errorLog(),
 	}
 }
 
@@ -34,7 +40,8 @@ func (s *Server) Listen() error {
 	if err != nil {
 		return errors.Wrapf(err, "server: cannot listen on %s", s.cfg.BindAddr)
 	}
-	s.listener = l
+	s.conns.Listener = l
+	s.listener = s.conns
 	return nil
 }
 
@@ -55,7 +62,11 @@ func (s *Server) Serve() error {
 			return err
 		}
 	}
-	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+	serve := s.http.Serve
+	if s.cfg.TLS != nil {
+		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
+	}
+	if err := serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 		return errors.Wrap(err, "server: serve")
 	}
 	return nil

@@ -18,9 +18,11 @@ type metrics struct {
 	bytesRead      prometheus.Counter
 	bytesAccepted  prometheus.Counter
 	bodyMemory     prometheus.GaugeFunc
+	conns          prometheus.GaugeFunc
+	connsRefused   *prometheus.CounterVec
 }
 
-func newMetrics(reg prometheus.Registerer, b *budget) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer, b *budget, conns *connections) (*metrics, error) {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "tailrace", Name: name, Help: help})
 	}
@@ -40,11 +42,21 @@ func newMetrics(reg prometheus.Registerer, b *budget) (*metrics, error) {
 			Namespace: "tailrace", Name: "intake_body_memory_bytes", Help: "Memory that the writes under way have reserved.",
 		}, func() float64 { return float64(b.used()) }),
 	}
+	m.conns = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "tailrace", Name: "http_connections", Help: "Connections that are open.",
+	}, func() float64 { return float64(conns.count()) })
+	m.connsRefused = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "tailrace", Name: "http_connections_refused_total", Help: "Connections that were refused, by the limit that stood against them.",
+	}, []string{"limit"})
+	for _, limit := range []string{"all", "host"} {
+		m.connsRefused.WithLabelValues(limit)
+	}
 	if reg == nil {
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
 		m.requests, m.durations, m.pointsAccepted, m.pointsRefused, m.bytesRead, m.bytesAccepted, m.bodyMemory,
+		m.conns, m.connsRefused,
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, errors.Wrap(err, "server: register metrics")

@@ -15,6 +15,8 @@ import (
 // A problem is why a request is not answered with success.
 type problem struct {
 	status int
+	// word is InfluxDB's word for the problem, if it is not the one that belongs to the status.
+	word string
 	// message is for the client. It holds no secret, and for a status of 500 and above none of the
 	// phrases by which clients take a failure for a success (see TestNoFailureReadsLikeASuccess).
 	message string
@@ -41,11 +43,15 @@ var codes = map[int]string{
 	http.StatusMethodNotAllowed:      "method not allowed",
 	http.StatusRequestTimeout:        "request timeout",
 	http.StatusRequestEntityTooLarge: "request too large",
+	http.StatusUnprocessableEntity:   "unprocessable entity",
 	http.StatusNotImplemented:        "not implemented",
 	http.StatusServiceUnavailable:    "unavailable",
 }
 
 func (p *problem) code() string {
+	if p.word != "" {
+		return p.word
+	}
 	if code, ok := codes[p.status]; ok {
 		return code
 	}
@@ -97,7 +103,7 @@ const (
 func (p *problem) answer(w http.ResponseWriter, f form) {
 	h := w.Header()
 	if p.retryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(p.retryAfter.Seconds())))))
+		h.Set("Retry-After", strconv.Itoa(retrySeconds(p.retryAfter)))
 	}
 	if p.allow != "" {
 		h.Set("Allow", p.allow)
@@ -122,6 +128,9 @@ func (p *problem) answer(w http.ResponseWriter, f form) {
 		Line    int    `json:"line,omitempty"`
 	}{p.code(), p.message, p.line})
 }
+
+// retrySeconds returns the whole seconds of a Retry-After.
+func retrySeconds(d time.Duration) int { return max(1, int(math.Ceil(d.Seconds()))) }
 
 // headerText makes a text fit for a header: printable ASCII, at most 1024 bytes.
 func headerText(s string) string {

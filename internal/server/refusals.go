@@ -19,7 +19,8 @@ type refusalLog struct {
 	closed bool
 }
 
-// A refusalKind is a route with the status that it answered; there are few of them.
+// A refusalKind is a route with the status that it answered, or what stands before all routes, without a
+// status; there are few of them.
 type refusalKind struct {
 	route  string
 	status int
@@ -88,7 +89,10 @@ func (l *refusalLog) write(kind refusalKind, e *refusal) {
 	if len(message) > longest {
 		message = message[:longest] + "..."
 	}
-	l.log.Warn("request refused", "route", kind.route, "status", kind.status,
-		"count", e.count, "reason", message, "client", e.client)
+	attrs := []any{"route", kind.route}
+	if kind.status != 0 {
+		attrs = append(attrs, "status", kind.status)
+	}
+	l.log.Warn("request refused", append(attrs, "count", e.count, "reason", message, "client", e.client)...)
 	e.count = 0
 }

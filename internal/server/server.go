@@ -16,7 +16,7 @@ import (
 type Server struct {
 	cfg        Config
 	deps       Deps
-	routes     map[string]route
+	routes     router
 	budget     *budget
 	metrics    *metrics
 	refusals   *refusalLog
@@ -25,19 +25,13 @@ type Server struct {
 	stopping   atomic.Bool
 
 	http     *http.Server
+	conns    *connections
 	mu       sync.Mutex
 	listener net.Listener
 }
 
 // A handler answers a request, or returns why it does not.
 type handler func(http.ResponseWriter, *http.Request) *problem
-
-// A route is a path with its handlers by method.
-type route struct {
-	form    form
-	methods map[string]handler
-	allow   string
-}
 
 // New returns a Server. It does not listen yet.
 func New(cfg Config, deps Deps) (*Server, error) {
@@ -54,38 +48,44 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
+	if n, known := openFiles(); known && cfg.MaxConns > n-n/4 {
+		deps.Log.Warn("fewer connections may be open than configured, because the process may not open more files (ulimit -n)",
+			"files", n, "connections", n-n/4, "configured", cfg.MaxConns)
+		cfg.MaxConns = n - n/4 // The rest is for queues and targets.
+	}
 	s := &Server{cfg: cfg, deps: deps, started: time.Now(), budget: newBudget(cfg.BodyMemory, 2*cfg.MaxBodySize, cfg.BodyWait)}
 	s.workspaces.New = func() any { return new(workspace) }
 	s.refusals = newRefusalLog(deps.Log)
 	var err error
-	if s.metrics, err = newMetrics(deps.Registerer, s.budget); err != nil {
+	s.conns = &connections{cfg: &s.cfg, host: map[string]int{}, refused: s.refuseConnection}
+	if s.metrics, err = newMetrics(deps.Registerer, s.budget, s.conns); err != nil {
 		return nil, err
 	}
-	s.routes = s.table()
+	if s.routes, err = newRouter(append(s.table(), s.added()...)); err != nil {
+		return nil, err
+	}
 	s.http = s.httpServer()
 	return s, nil
 }
 
-// table returns all routes. The REST API of remotes and replications will stand here too.
-func (s *Server) table() map[string]route {
-	get := func(h handler) map[string]handler {
-		return map[string]handler{http.MethodGet: h, http.MethodHead: h}
-	}
-	t := map[string]route{
-		"/api/v2/write": {form: formV2, methods: map[string]handler{http.MethodPost: s.writeV2}, allow: "POST"},
-		"/write":        {form: formV1, methods: map[string]handler{http.MethodPost: s.writeV1}, allow: "POST"},
-		"/query":        {form: formV1, methods: map[string]handler{http.MethodPost: s.query, http.MethodGet: s.query}, allow: "GET, POST"},
-		"/ping":         {methods: get(s.ping), allow: "GET, HEAD"},
-		"/health":       {methods: get(s.health), allow: "GET, HEAD"},
-		"/ready":        {methods: get(s.ready), allow: "GET, HEAD"},
-		"/api/v2/query": {methods: map[string]handler{http.MethodPost: notImplemented(noStore)}, allow: "POST"},
-		"/api/v2/delete": {methods: map[string]handler{http.MethodPost: notImplemented(
-			"deletes are not replicated, and Tailrace stores nothing to delete from: delete at the target")}, allow: "POST"},
+// table returns the routes that the server has of its own.
+func (s *Server) table() []endpoint {
+	table := []endpoint{
+		{http.MethodPost, "/api/v2/write", formV2, s.writeV2},
+		{http.MethodPost, "/write", formV1, s.writeV1},
+		{http.MethodPost, "/query", formV1, s.query},
+		{http.MethodGet, "/query", formV1, s.query},
+		{http.MethodGet, "/ping", formV2, s.ping},
+		{http.MethodGet, "/health", formV2, s.health},
+		{http.MethodGet, "/ready", formV2, s.ready},
+		{http.MethodPost, "/api/v2/query", formV2, notImplemented(noStore)},
+		{http.MethodPost, "/api/v2/delete", formV2, notImplemented(
+			"deletes are not replicated, and Tailrace stores nothing to delete from: delete at the target")},
 	}
 	if s.deps.Gatherer != nil {
-		t["/metrics"] = route{methods: get(metricsHandler(s.deps.Gatherer)), allow: "GET, HEAD"}
+		table = append(table, endpoint{http.MethodGet, "/metrics", formV2, metricsHandler(s.deps.Gatherer)})
 	}
-	return t
+	return table
 }
 
 // ServeHTTP implements http.Handler.
@@ -94,12 +94,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setHeaders(w.Header(), r, s.cfg.Version)
 	rec := &recorder{ResponseWriter: w, conn: http.NewResponseController(w)}
 	_ = rec.conn.SetWriteDeadline(time.Time{}) // that of the connection's last answer
-	rt, found := s.routes[r.URL.Path]
-	name := r.URL.Path
-	if !found {
-		name = "other" // A path is the client's choice, and a label must not be.
+	if r.ContentLength != 0 {
+		// A body that nobody reads is read by net/http before the answer, or after it, and not for ever.
+		_ = rec.conn.SetReadDeadline(begun.Add(s.cfg.BodyTimeout))
 	}
-	if p := s.dispatch(rec, r, rt, found); p != nil {
+	rt := s.routes.find(r)
+	name := "other" // A path is the client's choice, and a label must not be.
+	if rt != nil {
+		name = rt.pattern
+	} else {
+		rt = &route{}
+	}
+	if p := s.dispatch(rec, r, rt); p != nil {
 		if rec.status == 0 {
 			p.answer(rec, rt.form)
 		}
@@ -109,8 +115,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // dispatch calls the route's handler, and turns a panic into an answer.
-func (s *Server) dispatch(w *recorder, r *http.Request, rt route, found bool) (p *problem) {
-	if !found {
+func (s *Server) dispatch(w *recorder, r *http.Request, rt *route) (p *problem) {
+	if rt.pattern == "" {
 		return problemf(http.StatusNotFound, "path not found")
 	}
 	h, ok := rt.methods[r.Method]
@@ -130,6 +136,12 @@ func (s *Server) dispatch(w *recorder, r *http.Request, rt route, found bool) (p
 		}
 	}()
 	return h(w, r)
+}
+
+// refuseConnection counts and logs a connection that a limit stands against.
+func (s *Server) refuseConnection(limit, message, client string) {
+	s.metrics.connsRefused.WithLabelValues(limit).Inc()
+	s.refusals.add(refusalKind{"connection", http.StatusServiceUnavailable}, message, client)
 }
 
 // clientOf returns the client's address without its port.

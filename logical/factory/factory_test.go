@@ -169,13 +169,16 @@ func TestMistakesAreTold(t *testing.T) {
 func TestNoDriverIsLinkedThatIsNotUsed(t *testing.T) {
 	t.Parallel()
 	const ours = "github.com/tailrace-cdc/tailrace/"
-	drivers := []string{"github.com/jackc/pgx", "github.com/ncruces/go-sqlite3", ours + "internal/target", "github.com/influxdata/", "net/http", "testing"}
+	drivers := []string{
+		"github.com/jackc/pgx", "github.com/ncruces/go-sqlite3", "github.com/influxdata/", "testing",
+		ours + "internal/target/memory", ours + "internal/target/sqlite", ours + "internal/target/postgres", ours + "internal/target/influx",
+	}
 	for pkg, uses := range map[string][]string{
 		"logical":                 nil,
-		"logical/factory":         {"net/http"}, // by the metrics
+		"logical/factory":         nil,
 		"logical/target/memory":   {ours + "internal/target/memory"},
-		"logical/target/sqlite":   {"github.com/ncruces/go-sqlite3", ours + "internal/target/sqlite", ours + "internal/target/lease"},
-		"logical/target/postgres": {"github.com/jackc/pgx", ours + "internal/target/postgres", ours + "internal/target/lease"},
+		"logical/target/sqlite":   {"github.com/ncruces/go-sqlite3", ours + "internal/target/sqlite"},
+		"logical/target/postgres": {"github.com/jackc/pgx", ours + "internal/target/postgres"},
 	} {
 		list, err := exec.Command("go", "list", "-deps", ours+pkg).CombinedOutput()
 		if err != nil {

@@ -17,9 +17,12 @@ func (p *player) returns(want error, event string) {
 	p.Helper()
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
-	processed, read := make(chan error, 1), make(chan error, 1)
+	processed, read := make(chan error, 1), make(chan struct{})
 	go func() { processed <- p.dialect.Process(ctx, p, p) }()
-	go func() { read <- p.read(ctx) }()
+	go func() {
+		defer close(read)
+		_ = p.read(ctx) // it is cut off, and may say anything
+	}()
 	select {
 	case err := <-processed:
 		if !errors.Is(err, want) {
@@ -29,7 +32,11 @@ func (p *player) returns(want error, event string) {
 		p.Fatalf("Process does not return although %s fails", event)
 	}
 	cancel()
-	_ = <-read // it may say anything now
+	select {
+	case <-read:
+	case <-p.ctx.Done():
+		p.Fatalf("ReadInto has not returned although its context has ended")
+	}
 }
 
 // ends: ReadInto and Process return when their context ends, wherever they are, and leave no goroutine.

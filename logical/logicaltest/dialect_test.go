@@ -20,6 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A shelf is a source: transactions of up to three rows each, a message for each row.
 type shelf struct {
+	over  chan struct{}
 	fault string // what its dialects do wrong; see TestBrokenDialectsAreFound
 
 	mu       sync.Mutex
@@ -30,7 +31,7 @@ type shelf struct {
 }
 
 func newShelf(fault string) *shelf {
-	return &shelf{fault: fault, n: 12, snapshot: 6, changed: make(chan struct{})}
+	return &shelf{over: make(chan struct{}), fault: fault, n: 12, snapshot: 6, changed: make(chan struct{})}
 }
 
 func (s *shelf) source() Source {
@@ -111,7 +112,7 @@ func (r *reader) ReadInto(ctx context.Context, from logical.Stamp, out logical.O
 	case r.wrong("repeats one when it resumes") && n > 1:
 		n--
 	case r.wrong("leaves a goroutine behind"):
-		go r.linger()
+		go func() { <-r.over }()
 	}
 	for ; ; n++ {
 		r.mu.Lock()
@@ -135,13 +136,6 @@ func (r *reader) ReadInto(ctx context.Context, from logical.Stamp, out logical.O
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-	}
-}
-
-// linger is longer than the suite's patience with it.
-func (r *reader) linger() {
-	for range 3 {
-		time.Sleep(patienceWithBroken)
 	}
 }
 
@@ -324,6 +318,7 @@ func breaks(t *testing.T, l law, s *shelf) bool {
 		l.check(&reading{TB: quiet, source: s.source()})
 	}()
 	<-done
+	close(s.over)
 	return quiet.Failed()
 }
 

@@ -3,6 +3,7 @@ package importcmd
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"io"
 	"net/http"
 	"net/url"
@@ -30,12 +31,19 @@ func newClient(o Options) (*client, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, exit.Usage(errors.Errorf("--host: %q is no URL of a server; write it like http://127.0.0.1:8086", o.Host))
 	}
+	secure, err := o.TLS.Config(o.Host)
+	if err != nil {
+		return nil, exit.Usage(err)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = secure
 	u = u.JoinPath("/api/v2/write")
 	u.RawQuery = url.Values{"bucket": {o.Bucket}, "precision": {"ns"}}.Encode()
 	return &client{
 		url: u.String(), token: o.Token,
 		http: http.Client{
-			Timeout: time.Minute,
+			Timeout:   time.Minute,
+			Transport: transport,
 			// A redirected POST would become an empty GET.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
@@ -69,7 +77,7 @@ func (c *client) post(ctx context.Context, lines []byte) error {
 	req.Header.Set("Authorization", "Token "+c.token)
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return errors.WithStack(err)
+		return connectError(err)
 	}
 	defer func() { _ = resp.Body.Close() }() // what was sent is answered by the status
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
@@ -86,6 +94,19 @@ func (c *client) post(ctx context.Context, lines []byte) error {
 		failure.Class = logical.ClassReject
 	}
 	return failure
+}
+
+// connectError tells a server that may come back from one that will never be trusted, or never trust us.
+func connectError(err error) error {
+	var untrusted *tls.CertificateVerificationError
+	var alert tls.AlertError
+	switch {
+	case errors.As(err, &untrusted):
+		return &logical.Error{Class: logical.ClassReject, Err: errors.WithStack(err), Hint: "give the authority of the server's certificate as --tlsCA"}
+	case errors.As(err, &alert):
+		return &logical.Error{Class: logical.ClassReject, Err: errors.WithStack(err), Hint: "the server may want a certificate: --clientCertificate, --clientKey"}
+	}
+	return errors.WithStack(err)
 }
 
 // retryAfter reads the header of that name, which is a number of seconds or a date; 0 if it is neither.

@@ -18,6 +18,7 @@ import (
 type Options struct {
 	Host, Bucket, Precision string
 	Token                   string
+	TLS                     flags.ClientTLS
 	SkipErrors              bool
 	RejectFile              string
 	BatchLines              int
@@ -42,7 +43,10 @@ const examples = `  # A file with timestamps in seconds
   influx_inspect export -datadir … -lponly -out - | tailrace import --skipErrors --rejectFile bad.lp -
 
   # Into a server elsewhere
-  tailrace import --host https://edge-7:8086 --token "$TOKEN" --bucket plant *.lp.gz`
+  tailrace import --host https://edge-7:8086 --token "$TOKEN" --bucket plant *.lp.gz
+
+  # Whose certificate is by an authority of your own
+  tailrace import --host https://edge-7:8086 --tlsCA ca.pem --token "$TOKEN" weather.lp`
 
 // Command returns the command.
 func Command() *cobra.Command {
@@ -68,6 +72,7 @@ func Command() *cobra.Command {
 	set.StringVar(&o.Host, "host", "http://127.0.0.1:8086", "the server's URL")
 	set.StringVar(&o.Bucket, "bucket", "default", "the bucket to write to")
 	set.StringVar(&o.Token, "token", "", "a token that may write to the bucket; by default that in ./tailrace-data/token")
+	o.TLS.Bind(set)
 	set.StringVar(&o.Precision, "precision", "ns", "the unit of the timestamps: ns, us, ms, s, m or h")
 	set.BoolVar(&o.SkipErrors, "skipErrors", false, "go on after lines that do not parse, and write them to the reject file")
 	set.StringVar(&o.RejectFile, "rejectFile", "rejected.lp", "where --skipErrors writes lines that do not parse; a file that is not empty is refused")

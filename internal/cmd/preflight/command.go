@@ -15,6 +15,7 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/cmd/exit"
 	"github.com/tailrace-cdc/tailrace/internal/cmd/flags"
 	"github.com/tailrace-cdc/tailrace/internal/cmd/targetconn"
+	"github.com/tailrace-cdc/tailrace/internal/target/influx"
 	"github.com/tailrace-cdc/tailrace/internal/target/postgres"
 	"github.com/tailrace-cdc/tailrace/internal/target/preflight"
 	"github.com/tailrace-cdc/tailrace/internal/target/sqlite"
@@ -22,14 +23,14 @@ import (
 
 // Options are the flags.
 type Options struct {
-	TargetConn, TargetSchema, StagingSchema string
-	TargetDBConns                           int
-	PooledTarget                            bool
-	Timeout                                 time.Duration
-	JSON                                    bool
+	TargetConn, TargetToken, TargetSchema, StagingSchema string
+	TargetDBConns                                        int
+	PooledTarget                                         bool
+	Timeout                                              time.Duration
+	JSON                                                 bool
 }
 
-const long = `Look whether a database can be a target, and say in plain language what is wrong and what to do:
+const long = `Look whether a database, or another InfluxDB, can be a target, and say in plain language what is wrong and what to do:
 version, encryption, poolers in between, encoding, clocks, durability, and rights, which are tried in
 transactions that are rolled back. Nothing is left behind.
 
@@ -52,7 +53,8 @@ func Command() *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	set := cmd.Flags()
-	set.StringVar(&o.TargetConn, "targetConn", "", "the target: postgres://user:password@host/database or sqlite:PATH")
+	set.StringVar(&o.TargetConn, "targetConn", "", "the target: postgres://user:password@host/database, sqlite:PATH or http://host:8086?org=ORG&bucket=BUCKET")
+	set.StringVar(&o.TargetToken, "targetToken", "", "the token for an InfluxDB; better given in the environment, where other users do not see it")
 	set.StringVar(&o.TargetSchema, "targetSchema", "", "the schema for the tables of measurements; default is public")
 	set.StringVar(&o.StagingSchema, "stagingSchema", "_tailrace", "where a SQL server keeps consistent points, leases and dead letters")
 	set.IntVar(&o.TargetDBConns, "targetDBConns", 16, "the most connections to a SQL server")
@@ -101,9 +103,17 @@ func (o *Options) examine(ctx context.Context) (preflight.Report, error) {
 	case err != nil:
 		return nil, err
 	case kind == targetconn.Embedded:
-		return nil, errors.New("--targetConn: name the target, such as postgres://user:password@host/database or sqlite:/path/file.db")
+		return nil, errors.New("--targetConn: name the target, such as postgres://user:password@host/database, sqlite:/path/file.db or http://host:8086?org=ORG&bucket=BUCKET")
 	case kind == targetconn.SQLite:
 		report, err := sqlite.Preflight(ctx, sqlite.Config{Path: path})
+		return report, errors.WithMessage(err, "--targetConn")
+	case kind == targetconn.InfluxDB:
+		remote, err := influx.ParseURL(o.TargetConn)
+		if err != nil {
+			return nil, errors.WithMessage(err, "--targetConn")
+		}
+		remote.Token = o.TargetToken
+		report, err := influx.Preflight(ctx, remote)
 		return report, errors.WithMessage(err, "--targetConn")
 	}
 	report, err := postgres.Preflight(ctx, postgres.Config{

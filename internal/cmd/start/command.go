@@ -35,7 +35,10 @@ const examples = `  # Take writes on the usual port, into ./tailrace-data/target
   # Take writes from other machines, and keep the data elsewhere
   tailrace start --bindAddr 0.0.0.0:8086 --dataDir /var/lib/tailrace
 
-  # The same by environment variables
+  # Over HTTPS; a renewed certificate is taken without a restart
+  tailrace start --bindAddr 0.0.0.0:8086 --tlsCertificate cert.pem --tlsPrivateKey key.pem
+
+  # The address and the directory by environment variables
   TAILRACE_BIND_ADDR=0.0.0.0:8086 TAILRACE_DATA_DIR=/var/lib/tailrace tailrace start`
 
 // Command returns the command.

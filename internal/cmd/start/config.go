@@ -1,15 +1,19 @@
 package start
 
 import (
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/pkg/errors"
 	"github.com/spf13/pflag"
 
 	"github.com/tailrace-cdc/tailrace/internal/cmd/flags"
-	"github.com/tailrace-cdc/tailrace/internal/cmd/targetconn"
 	"github.com/tailrace-cdc/tailrace/internal/lineprotocol"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
+	"github.com/tailrace-cdc/tailrace/internal/remote"
+	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
+	"github.com/tailrace-cdc/tailrace/internal/telemetry"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -17,6 +21,11 @@ import (
 type Config struct {
 	// BindAddr is where to listen; port 0 picks a free one.
 	BindAddr string
+	// TLSCertificate and TLSPrivateKey are the server's certificate; empty is HTTP. TLSClientCA and
+	// TLSClientAuth (off, request or require) are for those of clients; see certificate.Config.
+	TLSCertificate, TLSPrivateKey, TLSClientCA, TLSClientAuth string
+	// MaxConns and MaxConnsPerHost bound connections; see server.Config.
+	MaxConns, MaxConnsPerHost int
 	// DataDir is the installation's directory.
 	DataDir string
 	// MaxBodySize bounds a request's body, after decompression.
@@ -29,15 +38,23 @@ type Config struct {
 	StandbyTimeout time.Duration
 	// TotalBytesInFlight is what all loops have in flight together.
 	TotalBytesInFlight flags.Size
-	// TargetConn is the target of the default stream: sqlite:PATH or postgres://…; empty for the embedded
-	// one.
+	// TargetConn is the target of the default stream: sqlite:PATH, postgres://… or http://…; empty for the embedded
+	// one. It is stored at the first start, and changes what is stored at later ones.
 	TargetConn string
+	// TargetToken is the secret of TargetConn.
+	TargetToken string
 	// TargetSchema is the schema of a SQL server that the measurements' tables are in; empty for public.
 	TargetSchema string
 	// TargetDBConns, StagingSchema and IndexTags are for a SQL server; see postgres.Config.
 	TargetDBConns int
 	StagingSchema string
 	IndexTags     []string
+	// QueueDir is where the queues are; empty for replicationq in DataDir.
+	QueueDir string
+	// SQLiteDir is where database files may lie that come over the API; empty for DataDir.
+	// AllowRemoteHosts are the hosts that remotes may name that come over the API; empty for all.
+	SQLiteDir        string
+	AllowRemoteHosts []string
 	// PooledTarget says that a connection pooler in transaction mode stands in front of the SQL server.
 	PooledTarget bool
 	// IgnoreMissingColumns leaves out values that a table of the user's has no column for.
@@ -58,6 +75,9 @@ type Config struct {
 	// InstanceID is the origin that points get which have none, and InstanceTag the key of the tag that it
 	// is in; see lineprotocol.AddedTag.
 	InstanceID, InstanceTag string
+	// TelemetryURL takes reports every TelemetryInterval; empty is off. See telemetry.Config.
+	TelemetryURL      string
+	TelemetryInterval time.Duration
 	// GracePeriod bounds how long a shutdown waits for what is in flight.
 	GracePeriod time.Duration
 	// LogFormat is text or json.
@@ -82,6 +102,12 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	c.MaxQueueSize, c.KeepFree = 4<<30, 64<<20
 	c.TotalBytesInFlight = logical.DefaultTotalBytesInFlight
 	set.StringVar(&c.BindAddr, "bindAddr", "127.0.0.1:8086", "listen here; port 0 picks a free port")
+	set.StringVar(&c.TLSCertificate, "tlsCertificate", "", "speak HTTPS, with the certificate in this file (PEM, with its intermediates); taken again when it is renewed, and at SIGHUP")
+	set.StringVar(&c.TLSPrivateKey, "tlsPrivateKey", "", "the private key of --tlsCertificate (PEM)")
+	set.StringVar(&c.TLSClientCA, "tlsClientCA", "", "the authorities whose certificates clients may show (PEM)")
+	set.StringVar(&c.TLSClientAuth, "tlsClientAuth", "off", "whether clients show a certificate: off, request (verified if they do) or require; a token is needed all the same")
+	set.IntVar(&c.MaxConns, "maxConns", 4096, "the most connections that may be open; idle ones give way to new ones")
+	set.IntVar(&c.MaxConnsPerHost, "maxConnsPerHost", 0, "the most connections from one remote address; 0 is no limit of its own")
 	set.StringVar(&c.DataDir, "dataDir", "./tailrace-data", "queues, token and embedded target live here")
 	set.Var(&c.MaxBodySize, "maxBodySize", "the largest body of a write, after decompression")
 	set.Var(&c.BytesInFlight, "bytesInFlight", "the most data that a loop holds between queue and target")
@@ -89,7 +115,8 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.DurationVar(&c.ApplyTimeout, "applyTimeout", loop.ApplyTimeout, "the longest that a statement at the target may take")
 	set.DurationVar(&c.RetryDelay, "retryDelay", loop.RetryDelay, "the first delay after a failure; grows exponentially, with jitter, up to 30s")
 	set.DurationVar(&c.StandbyTimeout, "standbyTimeout", loop.StandbyTimeout, "how often progress is stored and told to the source, at the least")
-	set.StringVar(&c.TargetConn, "targetConn", "", "where the default stream goes: postgres://user:password@host/database or sqlite:PATH; default is an embedded SQLite file")
+	set.StringVar(&c.TargetConn, "targetConn", "", "where the default stream goes: postgres://user:password@host/database, http://host:8086?org=ORG&bucket=BUCKET or sqlite:PATH; it is stored; default is an embedded SQLite file")
+	set.StringVar(&c.TargetToken, "targetToken", "", "the token for another InfluxDB, or the password for a database; better given in the environment; it is stored encrypted")
 	set.StringVar(&c.TargetSchema, "targetSchema", "", "the schema for the tables of measurements; default is public. In SQLite it is the first part of their names")
 	set.IntVar(&c.TargetDBConns, "targetDBConns", 16, "the most connections to a SQL server")
 	set.StringVar(&c.StagingSchema, "stagingSchema", "_tailrace", "where a SQL server keeps consistent points, leases and dead letters")
@@ -99,12 +126,18 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.DurationVar(&c.BackfillWindow, "backfillWindow", 10*time.Minute, "fan out when the oldest write that waits is older than this, and go back to serial below half of it; 0s is never")
 	set.IntVar(&c.FanShards, "fanShards", 0, "target transactions in flight in fan mode; 0 is max(4, 2 × CPUs), and at most targetDBConns less two")
 	set.BoolVar(&c.Immediate, "immediate", false, "fan out always: faster, in order per key, but readers see writes in part")
+	set.StringVar(&c.QueueDir, "queueDir", "", "the queues live here, each in a directory of its own; default is replicationq in the data directory")
+	set.StringVar(&c.SQLiteDir, "sqliteDir", "", "remotes that are made over the API may use SQLite files below this directory; default is the data directory")
+	set.StringSliceVar(&c.AllowRemoteHosts, "allowRemoteHosts", nil, "remotes that are made over the API may name these hosts only: names, *.names, addresses or networks such as 10.0.0.0/8; default is all")
 	set.StringVar(&c.QueueSync, "queueSync", "always", "when a write is durable: always (a power cut loses nothing), interval (at most a second) or never (up to the system)")
 	set.Var(&c.MaxQueueSize, "maxQueueSize", "the most that may wait in a stream's queue, as stored (a point takes some 20 bytes)")
 	set.StringVar(&c.QueueFullPolicy, "queueFullPolicy", "refuse", "when a queue is full: refuse (503), dropOldest or dropNewest; what is dropped is counted and recorded")
 	set.Var(&c.KeepFree, "keepFree", "how much of the disk queues leave free; the largest backlog stops first")
 	set.StringVar(&c.InstanceID, "instanceID", "", "give points that bear no origin this one, as the tag --instanceTag, so that servers that replicate to each other can leave out what they had from each other")
 	set.StringVar(&c.InstanceTag, "instanceTag", "tailrace_origin", "the key of the tag that --instanceID adds")
+	set.StringVar(&c.TelemetryURL, "telemetryURL", "", "report every 8 hours how many streams, remotes and bytes in queues there are, the version and the uptime, and nothing else, to this URL; off without one")
+	set.DurationVar(&c.TelemetryInterval, "telemetryInterval", telemetry.DefaultInterval, "how often to report to --telemetryURL")
+	_ = set.MarkHidden("telemetryInterval") // it is there
 	set.DurationVar(&c.GracePeriod, "gracePeriod", 10*time.Second, "how long a shutdown waits for what is in flight")
 	set.Float64Var(&c.ChaosProb, "chaosProb", 0, "for tests: the share of calls between queue and target that go wrong on purpose, from 0 to 1")
 	set.Uint64Var(&c.ChaosSeed, "chaosSeed", 1, "for tests: which calls --chaosProb strikes")
@@ -155,6 +188,12 @@ func (c Config) Validate() error {
 		return errors.Errorf("--queueSync: %q is unknown; give always, interval or never", c.QueueSync)
 	case !has(policies, c.QueueFullPolicy):
 		return errors.Errorf("--queueFullPolicy: %q is unknown; give refuse, dropOldest or dropNewest", c.QueueFullPolicy)
+	case c.MaxConns < 1:
+		return errors.Errorf("--maxConns: %d is too few; give at least 1", c.MaxConns)
+	case c.MaxConnsPerHost < 0:
+		return errors.Errorf("--maxConnsPerHost: %d is negative; 0 is no limit", c.MaxConnsPerHost)
+	case c.TLSCertificate == "" && c.TLSPrivateKey == "" && (c.TLSClientCA != "" || c.TLSClientAuth != "off"):
+		return errors.New("--tlsClientCA and --tlsClientAuth need --tlsCertificate and --tlsPrivateKey")
 	case c.MaxQueueSize < 1<<20:
 		return errors.Errorf("--maxQueueSize: %d bytes is too small; give at least 1MiB", int64(c.MaxQueueSize))
 	case c.MaxBodySize < 1<<10:
@@ -171,6 +210,17 @@ func (c Config) Validate() error {
 		return errors.New("--stagingSchema: name a schema")
 	case c.DataDir == "":
 		return errors.New("--dataDir: name a directory")
+	}
+	if _, err := certificate.ParseClientAuth(c.TLSClientAuth); err != nil {
+		return errors.WithMessage(err, "--tlsClientAuth")
+	}
+	if c.TelemetryURL != "" {
+		if err := telemetry.ValidateURL(c.TelemetryURL); err != nil {
+			return errors.WithMessage(err, "--telemetryURL")
+		}
+	}
+	if c.TelemetryInterval <= 0 {
+		return errors.Errorf("--telemetryInterval: %s is too short", c.TelemetryInterval)
 	}
 	if _, err := c.Origin(); err != nil {
 		return errors.WithMessage(err, "--instanceID, --instanceTag")
@@ -190,14 +240,26 @@ func (c Config) Validate() error {
 	return c.validateTarget()
 }
 
-// validateTarget refuses what an SQLite target would pass over in silence.
+// validateTarget refuses what a target would pass over in silence. Without --targetConn it is not known
+// here what is stored, if anything is.
 func (c Config) validateTarget() error {
-	kind, _, err := targetconn.Parse(c.TargetConn)
-	if err != nil || kind == targetconn.Postgres {
+	if _, err := os.Stat(filepath.Join(c.DataDir, metadataFile)); err == nil && c.TargetConn == "" {
+		return nil
+	}
+	target, err := c.targetConn()
+	if err != nil || target.address.Kind == remote.Postgres {
 		return err
 	}
-	const stays = "is for SQL servers, and the target is SQLite; leave it out, or name a server with --targetConn"
+	influx, kind := target.address.Kind == remote.Influx, "SQLite"
+	if influx {
+		kind = "an InfluxDB"
+	}
+	stays := "is for SQL servers, and the target is " + kind + "; leave it out, or name a server with --targetConn"
 	switch {
+	case influx && c.TargetSchema != "":
+		return errors.New("--targetSchema " + stays)
+	case influx && c.IgnoreMissingColumns:
+		return errors.New("--ignoreMissingColumns " + stays)
 	case c.PooledTarget:
 		return errors.New("--pooledTarget " + stays)
 	case len(c.IndexTags) > 0:

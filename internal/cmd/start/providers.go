@@ -2,46 +2,45 @@ package start
 
 import (
 	"context"
+	"crypto/sha256"
 	"log/slog"
 
 	"github.com/google/wire"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/tailrace-cdc/tailrace/internal/deadletter"
 	"github.com/tailrace-cdc/tailrace/internal/installation"
+	"github.com/tailrace-cdc/tailrace/internal/metadata"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
+	"github.com/tailrace-cdc/tailrace/internal/remote"
+	"github.com/tailrace-cdc/tailrace/internal/replication"
 	"github.com/tailrace-cdc/tailrace/internal/server"
+	"github.com/tailrace-cdc/tailrace/internal/server/api"
+	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
 	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
 	"github.com/tailrace-cdc/tailrace/internal/source/logical/chaos"
 	"github.com/tailrace-cdc/tailrace/internal/target/tally"
-	"github.com/tailrace-cdc/tailrace/logical"
 )
 
-// What an installation without configuration has.
-const (
-	// DefaultBucket is the bucket that a new installation has.
-	DefaultBucket = "default"
-	// EmbeddedTarget is the file name of the embedded database in the data directory.
-	EmbeddedTarget = "target.db"
-)
+// EmbeddedTarget is the file name of the embedded database in the data directory.
+const EmbeddedTarget = "target.db"
+
+// metadataFile is the file name of what is stored of the installation.
+const metadataFile = "metadata.db"
 
 // Providers make the server from a Config.
 var Providers = wire.NewSet(
 	NewServer, ProvideLog, ProvideInstallation, ProvideOperator, ProvideRegistry, ProvideLoopMetrics,
-	ProvideFactory, ProvideTally, ProvideTarget, ProvideStore, ProvideStreams, ProvideHTTP,
+	ProvideFactory, ProvideTally, ProvideDeadLetters, ProvideOpener, ProvideStore, ProvideStreams,
+	ProvideMetadata, ProvideReplication, ProvideCertificate, ProvideTelemetry, ProvideHTTP,
 )
 
 // Operator is who may do everything.
 type Operator struct {
 	// Token is the operator's token, and Path its file.
 	Token, Path string
-}
-
-// Target is the target of the default stream, with the name that people know it by.
-type Target struct {
-	logical.Target
-	Name string
 }
 
 // ProvideLog makes the log.
@@ -117,25 +116,27 @@ func ProvideTally(reg *prometheus.Registry) (*tally.Tally, error) {
 	return tally.Register(reg)
 }
 
-// ProvideTarget opens the target of the default stream.
-func ProvideTarget(
-	ctx context.Context, config Config, in *installation.Installation, log *slog.Logger, counts *tally.Tally,
-) (Target, func(), error) {
-	target, err := openTarget(ctx, config, in, log, counts)
+// ProvideDeadLetters opens the store for targets that keep no dead letters themselves.
+func ProvideDeadLetters(in *installation.Installation, log *slog.Logger) (*deadletter.Store, func(), error) {
+	store, err := deadletter.Open(deadletter.Config{Path: in.Path(deadletter.FileName)})
 	if err != nil {
-		return Target{}, nil, err
+		return nil, nil, err
 	}
-	return target, func() {
-		if err := target.Close(); err != nil {
-			log.Warn("closing the target", "error", err)
+	return store, func() {
+		if err := store.Close(); err != nil {
+			log.Warn("closing the dead letters", "error", err)
 		}
 	}, nil
 }
 
 // ProvideStore opens the directory of the queues.
 func ProvideStore(config Config, in *installation.Installation, log *slog.Logger) (*queue.Store, func(), error) {
+	dir := config.QueueDir
+	if dir == "" {
+		dir = in.Path("replicationq")
+	}
 	store, err := queue.OpenStore(queue.StoreConfig{
-		Dir: in.Path("replicationq"), Limits: queue.StoreLimits{KeepFree: int64(config.KeepFree)},
+		Dir: dir, Limits: queue.StoreLimits{KeepFree: int64(config.KeepFree)},
 	})
 	if err != nil {
 		return nil, nil, err
@@ -147,21 +148,15 @@ func ProvideStore(config Config, in *installation.Installation, log *slog.Logger
 	}, nil
 }
 
-// ProvideStreams makes the default bucket with its stream.
+// ProvideStreams makes the installation's streams, of which there are none yet.
 func ProvideStreams(
-	config Config, in *installation.Installation, store *queue.Store, factory *loops.Factory, target Target, log *slog.Logger,
-	reg *prometheus.Registry,
+	config Config, in *installation.Installation, store *queue.Store, factory *loops.Factory, log *slog.Logger, reg *prometheus.Registry,
 ) (*influxlogical.Streams, func(), error) {
 	streams := influxlogical.NewStreams(influxlogical.Config{Factory: factory, Store: store, Installation: in.ID(), Log: log})
-	if err := reg.Register(streams.Collector()); err != nil {
-		return nil, nil, err
-	}
-	_, err := streams.Add(influxlogical.StreamConfig{
-		ID: "default", Bucket: DefaultBucket, Target: target.Target, Schema: config.TargetSchema, Loop: config.Loop(),
-		Queue: config.Queue(),
-	})
-	if err != nil {
-		return nil, nil, err
+	for _, c := range []prometheus.Collector{streams.Collector(), streams.RemoteCollector()} {
+		if err := reg.Register(c); err != nil {
+			return nil, nil, err
+		}
 	}
 	// The server has closed them already, unless it never came to run.
 	return streams, func() {
@@ -173,19 +168,60 @@ func ProvideStreams(
 	}, nil
 }
 
+// ProvideMetadata opens what is stored of the installation.
+func ProvideMetadata(ctx context.Context, in *installation.Installation, log *slog.Logger) (*metadata.Store, func(), error) {
+	key, err := in.SecretKey()
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := metadata.Open(ctx, metadata.Config{Path: in.Path(metadataFile), Key: key})
+	if err != nil {
+		return nil, nil, err
+	}
+	return store, func() {
+		if err := store.Close(); err != nil {
+			log.Warn("closing the metadata", "error", err)
+		}
+	}, nil
+}
+
+// reserved are the installation's own names in the data directory.
+var reserved = []string{metadataFile, "deadletters.db", "replicationq", "secret.key", "token", "lock", "installation.json"}
+
+// ProvideReplication starts what is stored, and on an empty data directory a default stream.
+func ProvideReplication(
+	ctx context.Context, config Config, in *installation.Installation, store *metadata.Store, streams *influxlogical.Streams,
+	open remote.Opener, log *slog.Logger,
+) (*replication.Service, error) {
+	if _, err := seed(ctx, config, store, log); err != nil {
+		return nil, err
+	}
+	sqliteDir := config.SQLiteDir
+	if sqliteDir == "" {
+		sqliteDir = in.Dir()
+	}
+	service := replication.New(replication.Config{
+		Installation: in.ID(), Store: store, Streams: streams, Open: open, Loop: config.Loop(), Queue: config.Queue(), Log: log,
+		Limits: remote.Limits{Hosts: config.AllowRemoteHosts, SQLiteDir: sqliteDir, Reserved: reserved, DataDir: in.Dir()},
+	})
+	return service, service.Start(ctx)
+}
+
 // ProvideHTTP makes the HTTP server.
 func ProvideHTTP(
-	config Config, operator Operator, streams *influxlogical.Streams, log *slog.Logger, reg *prometheus.Registry,
+	config Config, operator Operator, streams *influxlogical.Streams, service *replication.Service,
+	keeper *certificate.Keeper, log *slog.Logger, reg *prometheus.Registry,
 ) (*server.Server, error) {
 	origin, err := config.Origin()
 	if err != nil {
 		return nil, err
 	}
-	in := intake{streams, new(trouble)}
+	in := intake{streams, service, sha256.Sum256([]byte(operator.Token)), new(trouble)}
 	return server.New(server.Config{
-		BindAddr: config.BindAddr, MaxBodySize: int64(config.MaxBodySize), Version: config.Version, Origin: origin,
+		BindAddr: config.BindAddr, TLS: tlsOf(keeper), MaxConns: config.MaxConns, MaxConnsPerHost: config.MaxConnsPerHost,
+		MaxBodySize: int64(config.MaxBodySize), Version: config.Version, Origin: origin,
 	}, server.Deps{
-		Intake: in, Health: in, Registerer: reg, Gatherer: reg, Log: log,
-		Authorizer: server.NewTokens(map[string]server.Principal{operator.Token: {Name: "operator", Manage: true}}),
+		Intake: in, Health: in, Databases: in, Registerer: reg, Gatherer: reg, Log: log, Authorizer: in,
+		Routes: api.New(service).Routes(),
 	})
 }

@@ -6,14 +6,20 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	neturl "net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/installation"
+	"github.com/tailrace-cdc/tailrace/internal/metadata"
+	"github.com/tailrace-cdc/tailrace/internal/replication"
 	"github.com/tailrace-cdc/tailrace/internal/server"
+	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
+	"github.com/tailrace-cdc/tailrace/internal/telemetry"
 )
 
 // Server is the running server.
@@ -22,18 +28,22 @@ type Server struct {
 	log          *slog.Logger
 	installation *installation.Installation
 	operator     Operator
-	target       Target
 	streams      *influxlogical.Streams
+	certificate  *certificate.Keeper // nil without TLS
+	service      *replication.Service
+	telemetry    *telemetry.Reporter // nil without a URL
 	http         *server.Server
 }
 
 // NewServer puts the parts together.
 func NewServer(
-	config Config, log *slog.Logger, in *installation.Installation, operator Operator, target Target,
-	streams *influxlogical.Streams, http *server.Server,
+	config Config, log *slog.Logger, in *installation.Installation, operator Operator,
+	streams *influxlogical.Streams, service *replication.Service, keeper *certificate.Keeper,
+	reporter *telemetry.Reporter, http *server.Server,
 ) *Server {
 	return &Server{
-		config: config, log: log, installation: in, operator: operator, target: target, streams: streams, http: http,
+		config: config, log: log, installation: in, operator: operator, streams: streams, service: service,
+		certificate: keeper, telemetry: reporter, http: http,
 	}
 }
 
@@ -53,7 +63,17 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 		return err
 	}
 	s.log.Info("listening", "address", s.Addr().String(), "installation", s.installation.ID(),
-		"dataDir", s.installation.Dir(), "target", s.target.Name)
+		"dataDir", s.installation.Dir(), "streams", len(s.streams.All()), "tls", s.certificate != nil)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	besides, stop := context.WithCancel(ctx)
+	defer stop()
+	if s.certificate != nil {
+		beside.Go(func() { s.watchCertificate(besides) })
+	}
+	if s.telemetry != nil {
+		beside.Go(func() { s.telemetry.Run(besides) })
+	}
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve() }()
 	ready()
@@ -87,14 +107,15 @@ func (s *Server) close() error {
 	}
 	for _, stream := range s.streams.All() {
 		st := stream.Status()
-		s.log.Info("stream stopped", "stream", st.ID, "unsentBytes", st.Queue.UnsentBytes, "took", time.Since(begun).Round(time.Millisecond))
+		s.log.Info("stream stopped", "stream", st.ID, "name", st.Name, "unsentBytes", st.Queue.UnsentBytes, "took", time.Since(begun).Round(time.Millisecond))
 	}
 	return nil
 }
 
 // Greet says where to write.
 func (s *Server) Greet(w io.Writer) {
-	url := "http://" + s.Addr().String() + "/api/v2/write?bucket=" + DefaultBucket
+	bucket, target := s.shown()
+	url := s.url() + "/api/v2/write?bucket=" + neturl.QueryEscape(bucket)
 	_, _ = fmt.Fprintf(w, `Tailrace is ready.
 
   write to  %s
@@ -103,12 +124,28 @@ func (s *Server) Greet(w io.Writer) {
 
 Try it:
 
-  curl -i '%s' \
+  curl -i%s '%s' \
     -H "Authorization: Token $(cat %s)" \
     --data-binary 'weather,city=Bern temperature=21.5'
 
 Ctrl-C stops it.
-`, url, s.operator.Path, s.target.Name, url, quoteShell(s.operator.Path))
+`, url, s.operator.Path, target, s.curlOptions(), url, quoteShell(s.operator.Path))
+}
+
+// shown returns the bucket that people are told to write to, and where that goes: the oldest one that has
+// a stream.
+func (s *Server) shown() (bucket, target string) {
+	ctx := context.Background()
+	for _, b := range s.service.Buckets() {
+		streams, err := s.service.Streams(ctx, metadata.StreamFilter{BucketID: b.ID})
+		if err != nil || len(streams) == 0 {
+			continue
+		}
+		if r, err := s.service.Remote(ctx, streams[0].RemoteID); err == nil {
+			return b.Name, shown(r.URL, s.installation.Dir())
+		}
+	}
+	return "BUCKET", "none yet: create a bucket, a remote and a replication"
 }
 
 // quoteShell quotes a path for a shell, where it needs it.

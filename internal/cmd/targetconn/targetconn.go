@@ -16,6 +16,7 @@ const (
 	Embedded Kind = iota // nothing was given
 	SQLite
 	Postgres
+	InfluxDB // or what speaks like one, over HTTP
 )
 
 // Parse returns the kind of target that a connection string names, and for SQLite the path of the file.
@@ -33,8 +34,10 @@ func Parse(conn string) (kind Kind, path string, err error) {
 		}
 	case "postgres", "postgresql":
 		return Postgres, "", nil
+	case "http", "https":
+		return InfluxDB, "", nil
 	}
-	return 0, "", errors.Errorf("--targetConn: %q names no target; write it like postgres://user:password@host/database or sqlite:/path/file.db", Redact(conn))
+	return 0, "", errors.Errorf("--targetConn: %q names no target; write it like postgres://user:password@host/database, sqlite:/path/file.db or http://host:8086?org=ORG&bucket=BUCKET", Redact(conn))
 }
 
 // Redact takes the password out of a connection string, and whatever else it might be hidden in.

@@ -189,7 +189,7 @@ func TestPromisesOfABackfill(t *testing.T) {
 
 func backfill(t *testing.T, seed uint64) (crashed int) {
 	random := rand.New(rand.NewPCG(seed, 1))
-	source := &snapshotted{t: t, txs: history(random, 100), chunks: map[int]int{}}
+	source := &snapshotted{t: t, txs: writes(random, 100), chunks: map[int]int{}}
 	source.from = 1 + random.IntN(len(source.txs))
 	faults := []int{0, 0, 20}[random.IntN(3)] // in a hundred
 	reading := rand.New(rand.NewPCG(seed, 2))
@@ -289,7 +289,7 @@ func (d *snapshotted) judge(target *memory.Target, undisturbed bool) {
 func TestBackfillThatEndsWithinATransactionIsAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		source := &snapshotted{t: t, txs: history(rand.New(rand.NewPCG(1, 1)), 10), from: 5, chunks: map[int]int{}, fail: func() error { return nil }}
+		source := &snapshotted{t: t, txs: writes(rand.New(rand.NewPCG(1, 1)), 10), from: 5, chunks: map[int]int{}, fail: func() error { return nil }}
 		factory := quietFactory(t, FactoryConfig{Target: memory.Open(memory.Config{})})
 		loop, err := factory.Get(t.Context(), Spec{Name: "loop", Dialect: neverCommits{source}})
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 func TestTapePassesTheSuite(t *testing.T) {
 	t.Parallel()
 	logicaltest.RunDialect(t, func(testing.TB) logicaltest.Source {
-		source := &tape{txs: history(rand.New(rand.NewPCG(1, 1)), 30), batch: 3}
+		source := &tape{txs: writes(rand.New(rand.NewPCG(1, 1)), 30), batch: 3}
 		source.when = func(n int) time.Time { return time.Unix(int64(n), 0).UTC() }
 		return logicaltest.Source{Transactions: 30, Open: func(testing.TB) logical.Dialect { return source }}
 	})
@@ -22,7 +22,7 @@ func TestTapePassesTheSuite(t *testing.T) {
 func TestSnapshottedPassesTheSuite(t *testing.T) {
 	t.Parallel()
 	logicaltest.RunDialect(t, func(testing.TB) logicaltest.Source {
-		source := &snapshotted{t: t, txs: history(rand.New(rand.NewPCG(1, 1)), 30), from: 10, chunks: map[int]int{}, fail: func() error { return nil }, hurry: true}
+		source := &snapshotted{t: t, txs: writes(rand.New(rand.NewPCG(1, 1)), 30), from: 10, chunks: map[int]int{}, fail: func() error { return nil }, hurry: true}
 		chunks := (len(source.rows()) + chunkRows - 1) / chunkRows
 		return logicaltest.Source{Transactions: chunks + 20, Open: func(testing.TB) logical.Dialect { return source }}
 	})

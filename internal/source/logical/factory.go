@@ -42,6 +42,9 @@ type Factory struct {
 	config FactoryConfig
 	pool   *budget.Pool
 
+	// signals is for tests; see Loop.signal.
+	signals func(ctx context.Context, site string, n int)
+
 	mu     sync.Mutex
 	loops  map[string]*entry
 	claims map[claim]string // names, by what they have to themselves

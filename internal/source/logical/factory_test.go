@@ -109,7 +109,7 @@ func factoryUnderRaces(t *testing.T, seed uint64) {
 	names := []string{"a", "b", "c"}
 	sources := map[string]*parts{"a": {}, "b": {}, "c": {}}
 	for _, source := range sources {
-		source.txs = history(rand.New(rand.NewPCG(seed, 9)), 20)
+		source.txs = writes(rand.New(rand.NewPCG(seed, 9)), 20)
 	}
 	var all sync.WaitGroup
 	for worker := range uint64(8) {
@@ -278,7 +278,7 @@ func TestFactoryGetWaitsForARemoval(t *testing.T) {
 			return memory.Fault{}
 		}})
 		factory := quietFactory(t, FactoryConfig{Target: target, Config: logical.Config{ApplyTimeout: time.Hour}})
-		first, err := factory.Get(t.Context(), Spec{Name: "one", Dialect: &tape{txs: history(rand.New(rand.NewPCG(1, 1)), 5)}})
+		first, err := factory.Get(t.Context(), Spec{Name: "one", Dialect: &tape{txs: writes(rand.New(rand.NewPCG(1, 1)), 5)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -309,7 +309,7 @@ func TestIsolatedPartsComeAndGo(t *testing.T) {
 		target := memory.Open(memory.Config{})
 		factory := quietFactory(t, FactoryConfig{Target: target})
 		begun := time.Now()
-		steady := &tape{txs: history(rand.New(rand.NewPCG(1, 1)), 200)}
+		steady := &tape{txs: writes(rand.New(rand.NewPCG(1, 1)), 200)}
 		steady.when = func(n int) time.Time { return begun.Add(time.Duration(n) * 100 * time.Millisecond) }
 		loop, err := factory.Get(t.Context(), Spec{Name: "steady", Dialect: steady})
 		if err != nil {
@@ -317,7 +317,7 @@ func TestIsolatedPartsComeAndGo(t *testing.T) {
 		}
 		for i := range 50 {
 			name := string(rune('a' + i%5))
-			if _, err := factory.Get(t.Context(), Spec{Name: name, Dialect: &tape{txs: history(rand.New(rand.NewPCG(1, 2)), 3)}}); err != nil {
+			if _, err := factory.Get(t.Context(), Spec{Name: name, Dialect: &tape{txs: writes(rand.New(rand.NewPCG(1, 2)), 3)}}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -337,7 +337,7 @@ func TestFactoryCloseIsBoundedWithDeadTargets(t *testing.T) {
 		target := memory.Open(memory.Config{Hook: deadTarget("")})
 		factory := quietFactory(t, FactoryConfig{Target: target})
 		for i := range 20 {
-			if _, err := factory.Get(t.Context(), Spec{Name: string(rune('a' + i)), Dialect: &tape{txs: history(rand.New(rand.NewPCG(1, 2)), 300)}}); err != nil {
+			if _, err := factory.Get(t.Context(), Spec{Name: string(rune('a' + i)), Dialect: &tape{txs: writes(rand.New(rand.NewPCG(1, 2)), 300)}}); err != nil {
 				t.Fatal(err)
 			}
 		}

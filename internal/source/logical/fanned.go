@@ -39,15 +39,16 @@ func newFanned(w *writer) *fanned {
 	}
 	s.fan = fan.New(fan.Config{
 		Session: w.session, Shards: shards, Raw: w.traits.WantsRaw, Budget: w.budget, Point: w.loop.point(), Skip: w.skip,
-		CallTimeout: w.config.ApplyTimeout, Memo: s.memo,
-		Retry:     retry.Config{Base: w.config.RetryDelay, Max: w.config.RetryMax},
-		OnPoint:   s.advanced,
-		OnLanded:  s.batch,
-		OnFailure: func(x fan.Failure) { w.loop.failed(x.Err) },
-		OnFail:    w.fail,
-		OnReject:  s.reject,
-		OnSettled: s.settled,
-		Joins:     s.joins(),
+		FirstRows: w.loop.batchRows, CallTimeout: w.config.ApplyTimeout, Memo: s.memo,
+		Retry:      retry.Config{Base: w.config.RetryDelay, Max: w.config.RetryMax, Rand: w.loop.rand},
+		OnPoint:    s.advanced,
+		OnLanded:   s.batch,
+		OnFailure:  func(x fan.Failure) { w.loop.failed(x.Err) },
+		OnFail:     w.fail,
+		OnReject:   s.reject,
+		OnSettled:  s.settled,
+		Joins:      s.joins(),
+		BeforeTake: func(ctx context.Context, shard int) { w.loop.signal(ctx, signalTake, shard) },
 	})
 	go s.keep()
 	return s
@@ -108,6 +109,7 @@ func (s *fanned) stop(cause error) {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = s.fan.Close(now)
+	s.w.loop.batchRows = s.fan.BatchRows()
 }
 
 // advanced is told of the fan's consistent point while the fan is locked.

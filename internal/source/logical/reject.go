@@ -40,11 +40,10 @@ func (w *writer) reject(ctx context.Context, muts []logical.Mutation, stamps sta
 	}
 	list := logical.RejectedOf(cause)
 	if len(list) == 0 {
-		i, reason, err := w.bisect(ctx, bad.without(muts))
-		if err != nil {
+		var err error
+		if list, err = w.bisect(ctx, bad.without(muts)); err != nil {
 			return bad, err
 		}
-		list = []logical.Rejection{{Index: i, Reason: reason}}
 	}
 	grown := bad
 	for _, r := range list {

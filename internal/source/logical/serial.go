@@ -212,6 +212,7 @@ func (s *serial) run(afterFan bool, skip int) {
 		}
 	}
 	for {
+		s.w.loop.signal(s.ctx, signalNext, 0)
 		batch, err := s.next(false, 0)
 		if err == nil && batch == nil {
 			return
@@ -346,9 +347,11 @@ func (s *serial) stream(seg *segment) error {
 			break
 		}
 		s.release(seg)
-		if seg, err = s.nextPart(tx); err != nil {
+		next, err := s.nextPart(tx)
+		if err != nil {
 			return err
 		}
+		seg = next
 		if err := s.w.prepareInside(s.ctx, tx, seg.muts); err != nil {
 			return err
 		}
@@ -367,11 +370,12 @@ func (s *serial) stream(seg *segment) error {
 // the epoch (FENCED), and the source of this one may only be slow.
 func (s *serial) nextPart(tx logical.Tx) (*segment, error) {
 	for {
+		s.w.loop.signal(s.ctx, signalNext, 0)
 		batch, err := s.next(true, s.w.config.StandbyTimeout)
 		switch {
 		case err == nil:
 			return batch[0], nil
-		case err != errIdle:
+		case !errors.Is(err, errIdle):
 			return nil, err
 		}
 		if err := s.w.flush(s.ctx, tx); err != nil {

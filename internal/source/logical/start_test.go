@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tailrace-cdc/tailrace/internal/oracle/history"
 	"github.com/tailrace-cdc/tailrace/internal/target/memory"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -17,7 +18,7 @@ func TestCalmStaleFromTheStartFansOutAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		source := &tape{txs: history(rand.New(rand.NewPCG(1, 2)), 200)}
+		source := &tape{txs: history.Make(rand.New(rand.NewPCG(1, 2)), history.Config{Transactions: 200})}
 		source.when = func(n int) time.Time { return begun.Add(-time.Hour + time.Duration(n)*time.Millisecond) }
 		serial := 0
 		target := memory.Open(memory.Config{Observe: func(c memory.Commit) {
@@ -36,7 +37,7 @@ func TestCalmStaleFromTheStartFansOutAtOnce(t *testing.T) {
 		time.Sleep(time.Hour) // of the test's own time
 		synctest.Wait()
 		memo := target.Snapshot().Memos["loop"]
-		if st := loop.Status(); st.Point.(at).N != 200 || serial > 0 {
+		if st := loop.Status(); st.Point.(at).N != len(source.txs) || serial > 0 {
 			t.Errorf("at %v, %d mutations were applied serially although all were stale", st.Point, serial)
 		}
 		if memo.Mode != "serial" || memo.ConsistentSince.IsZero() {

@@ -28,7 +28,11 @@ type tape struct {
 	txs  [][]logical.Mutation
 	when func(n int) time.Time // commit times; nil means that they are not known
 	// fail is asked before each message, and before each transaction is processed.
-	fail func(site string) error
+	fail func(ctx context.Context, site string) error
+	// reads is told where each read begins, and gave what the events have taken: a transaction, up to one of
+	// its mutations.
+	reads func(from int)
+	gave  func(tx, upTo int)
 	// batch is how many mutations one OnData carries.
 	batch int
 
@@ -44,8 +48,11 @@ func (d *tape) DecodeStamp(stored []byte) (logical.Stamp, error) {
 }
 
 func (d *tape) ReadInto(ctx context.Context, from logical.Stamp, out logical.Outbox) error {
+	if d.reads != nil {
+		d.reads(from.(at).N)
+	}
 	for n := from.(at).N + 1; n <= len(d.txs); n++ {
-		if err := d.failure("read"); err != nil {
+		if err := d.failure(ctx, "read"); err != nil {
 			return err
 		}
 		if d.when != nil {
@@ -73,9 +80,6 @@ func (d *tape) Process(ctx context.Context, in logical.Inbox, events logical.Eve
 			}
 			continue
 		}
-		if err := d.failure("process"); err != nil {
-			return err
-		}
 		if err := d.play(ctx, msg.Body.(int), events); err != nil {
 			return err
 		}
@@ -87,24 +91,36 @@ func (d *tape) play(ctx context.Context, n int, events logical.Events) error {
 	if d.when != nil {
 		stamp.When = d.when(n)
 	}
+	if err := d.failure(ctx, "process"); err != nil {
+		return err
+	}
 	if err := events.OnBegin(ctx, stamp); err != nil {
 		return err
 	}
 	for muts := d.txs[n-1]; len(muts) > 0; {
 		k := min(max(d.batch, 1), len(muts))
+		if err := d.failure(ctx, "process"); err != nil {
+			return err
+		}
 		if err := events.OnData(ctx, muts[:k]); err != nil {
 			return err
 		}
 		muts = muts[k:]
+		if d.gave != nil {
+			d.gave(n, len(d.txs[n-1])-len(muts))
+		}
+	}
+	if err := d.failure(ctx, "process"); err != nil {
+		return err
 	}
 	return events.OnCommit(ctx)
 }
 
-func (d *tape) failure(site string) error {
+func (d *tape) failure(ctx context.Context, site string) error {
 	if d.fail == nil {
 		return nil
 	}
-	return errors.WithMessage(d.fail(site), site) // nil stays nil
+	return errors.WithMessage(d.fail(ctx, site), site) // nil stays nil
 }
 
 // Acknowledge implements logical.Acknowledger.
@@ -161,8 +177,9 @@ var audit = &logical.Relation{Name: "audit", Columns: []logical.Column{
 	{Name: "id", Kind: logical.KindInt64, Key: true}, {Name: "v", Kind: logical.KindText},
 }}
 
-// history makes random transactions: many small ones, empty ones, a few large ones, on few keys.
-func history(random *rand.Rand, n int) [][]logical.Mutation {
+// writes makes random transactions of upserts and deletes: many small ones, empty ones, a few large ones, on few
+// keys. TestModel has richer ones.
+func writes(random *rand.Rand, n int) [][]logical.Mutation {
 	txs := make([][]logical.Mutation, n)
 	for i := range txs {
 		size := random.IntN(4)

@@ -33,13 +33,13 @@ func isolatedInOneBudget(t *testing.T, seed uint64, immediate bool) {
 		Config: logical.Config{ApplyTimeout: 2000 * time.Hour, Immediate: immediate},
 	})
 	for i := range dead {
-		source := &tape{txs: history(random, 3000), batch: 1 + random.IntN(50)}
+		source := &tape{txs: writes(random, 3000), batch: 1 + random.IntN(50)}
 		if _, err := factory.Get(t.Context(), Spec{Name: string(rune('a' + i)), Dialect: source}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	synctest.Wait()
-	source := &tape{txs: history(random, 200), batch: 1 + random.IntN(50)}
+	source := &tape{txs: writes(random, 200), batch: 1 + random.IntN(50)}
 	for range 5 { // each of these is larger than the loop's own part, and one of them than the budget
 		tx := source.txs[random.IntN(len(source.txs))]
 		if len(tx) > 0 {

@@ -12,7 +12,7 @@ const prefix = "replications_queue_remote_write_"
 
 func newMetrics(id string) metrics {
 	labels := prometheus.Labels{"replicationID": id}
-	return metrics{
+	m := metrics{
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: prefix + "errors", ConstLabels: labels,
 			Help: "Writes that the remote did not accept, by the status of its answer; 0 where there was none.",
@@ -23,6 +23,8 @@ func newMetrics(id string) metrics {
 			Buckets: []float64{.002, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}),
 	}
+	m.errors.WithLabelValues("0") // so that there is something to watch from the start
+	return m
 }
 
 // collector shows a target's traffic. Each target has one of its own, so that its series end with it.

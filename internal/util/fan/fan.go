@@ -22,15 +22,13 @@ var ErrClosed = errors.New("fan: closed")
 type Fan struct {
 	cfg    Config
 	unions *Unions
+	tune   *tuner
 	spaces sync.Pool // of *workspace
 	blocks sync.Pool // of *block
 	feed   feed      // belongs to the goroutine of the source
 
 	memo    chan struct{} // holds a token while a memo is on its way to the target
 	strayed atomic.Bool   // a memo may be on its way that nobody waits for; set and cleared under the token
-
-	// beforeTake is a test signal: a worker is about to take its next batch.
-	beforeTake func(ctx context.Context, shard int)
 
 	mu         sync.Mutex
 	changed    chan struct{} // closed and forgotten when something changed that somebody waits for
@@ -72,6 +70,7 @@ type rest struct {
 // New returns a Fan. Nothing runs before the first mutation.
 func New(cfg Config) *Fan {
 	f := &Fan{cfg: cfg.withDefaults(), unions: NewUnions()}
+	f.tune = newTuner(f.cfg.FirstRows)
 	f.shards = make([]shard, f.cfg.Shards)
 	for i := range f.shards {
 		f.shards[i].number = i
@@ -308,6 +307,10 @@ func (f *Fan) InFlight() (mutations int, bytes int64) {
 	defer f.mu.Unlock()
 	return f.left, f.held
 }
+
+// BatchRows returns how many mutations a batch may have by now. To give it to the next fan of the same target as
+// Config.FirstRows saves that from finding out again.
+func (f *Fan) BatchRows() int { return f.tune.settledOn() }
 
 // Kick lets batches that wait for their next try be tried now, except where the target asked to be
 // left alone.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tailrace-cdc/tailrace/internal/oracle/history"
 	"github.com/tailrace-cdc/tailrace/internal/target/memory"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -171,7 +172,7 @@ type gatedTx struct {
 }
 
 func (x *gatedTx) Apply(ctx context.Context, muts []logical.Mutation) error {
-	x.id = numberOf(&muts[0])
+	x.id = history.Number(&muts[0])
 	f, err := x.gate.await(ctx, memory.SiteApply, x.id)
 	if err != nil {
 		return err

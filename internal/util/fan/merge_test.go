@@ -145,11 +145,11 @@ func describe(muts []logical.Mutation) string {
 	return out
 }
 
-// An oracle is a database of maps that takes one mutation at a time. It shares nothing with Merger
+// plainRows are a database of maps that takes one mutation at a time. It shares nothing with Merger
 // but the contracts.
-type oracle map[string]map[string]string
+type plainRows map[string]map[string]string
 
-func (o oracle) apply(m *logical.Mutation) {
+func (o plainRows) apply(m *logical.Mutation) {
 	if m.Op == logical.OpTruncate {
 		clear(o)
 		return
@@ -177,8 +177,8 @@ func (o oracle) apply(m *logical.Mutation) {
 	}
 }
 
-func (o oracle) clone() oracle {
-	c := oracle{}
+func (o plainRows) clone() plainRows {
+	c := plainRows{}
 	for k, row := range o {
 		c[k] = maps.Clone(row)
 	}
@@ -191,9 +191,9 @@ func TestConvergeMergedBatches(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 100, 50_000) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		h := newHistory(rng)
+		h := newShapes(rng)
 		m := NewMerger(NewUnions())
-		plain, merged := oracle{}, oracle{}
+		plain, merged := plainRows{}, plainRows{}
 		for batch := range 20 {
 			muts := h.batch(1 + rng.IntN(40))
 			before := merged.clone()
@@ -216,16 +216,16 @@ func TestConvergeMergedBatches(t *testing.T) {
 	}
 }
 
-// A history makes random mutations of a few keys in a few shapes.
-type history struct {
+// shapes make random mutations of a few keys in a few shapes.
+type shapes struct {
 	rng    *rand.Rand
 	shapes []*logical.Relation
 	next   int
 }
 
-func newHistory(rng *rand.Rand) *history {
+func newShapes(rng *rand.Rand) *shapes {
 	names := []string{"a", "b", "c", "d"}
-	h := &history{rng: rng}
+	h := &shapes{rng: rng}
 	for range 1 + rng.IntN(5) {
 		points := rng.IntN(2) == 0
 		table := "table"
@@ -238,7 +238,7 @@ func newHistory(rng *rand.Rand) *history {
 	return h
 }
 
-func (h *history) batch(n int) []logical.Mutation {
+func (h *shapes) batch(n int) []logical.Mutation {
 	muts := make([]logical.Mutation, n)
 	for i := range muts {
 		muts[i] = h.mutation()
@@ -246,7 +246,7 @@ func (h *history) batch(n int) []logical.Mutation {
 	return muts
 }
 
-func (h *history) mutation() logical.Mutation {
+func (h *shapes) mutation() logical.Mutation {
 	r := h.shapes[h.rng.IntN(len(h.shapes))]
 	ops := []logical.Op{logical.OpUpsert, logical.OpPatch, logical.OpPatch, logical.OpDelete, logical.OpReplace}
 	m := mut(ops[h.rng.IntN(len(ops))], r, int64(h.rng.IntN(6)))

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tailrace-cdc/tailrace/internal/oracle"
+	"github.com/tailrace-cdc/tailrace/internal/oracle/history"
 	"github.com/tailrace-cdc/tailrace/internal/target/memory"
 	"github.com/tailrace-cdc/tailrace/internal/util/budget"
 	"github.com/tailrace-cdc/tailrace/internal/util/retry"
@@ -22,7 +24,7 @@ import (
 type sim struct {
 	rng    *rand.Rand
 	txs    [][]logical.Mutation
-	judge  *judge
+	judge  *oracle.Judge
 	target *memory.Target
 	gate   *gate
 	faulty float64 // share of calls that go wrong
@@ -58,9 +60,10 @@ type event struct {
 	point logical.Stamp
 }
 
-func newSim(seed uint64, txs [][]logical.Mutation) *sim {
+func newSim(seed uint64) *sim {
 	rng := rand.New(rand.NewPCG(seed, 3))
-	s := &sim{rng: rng, txs: txs, judge: newJudge(txs), at: -1, todo: make(chan func(context.Context) error)}
+	txs := history.Make(rand.New(rand.NewPCG(seed, 4)), history.Config{Points: true, Grow: true})
+	s := &sim{rng: rng, txs: txs, judge: oracle.New(history.Tell(txs)), at: -1, todo: make(chan func(context.Context) error)}
 	s.faulty = []float64{0, 0.01, 0.05, 0.2}[rng.IntN(4)]
 	s.upset = []int{1 << 30, 2000, 400}[rng.IntN(3)]
 	s.limit = []int64{1, 4 << 10, 64 << 10, 1 << 20}[rng.IntN(4)]
@@ -137,10 +140,10 @@ func (s *sim) run() error {
 	if p, _ := s.fan.Point(); p != logical.Stamp(num(len(s.txs))) {
 		return fmt.Errorf("PREFIX: the consistent point is %v after a drain, of %d transactions", p, len(s.txs))
 	}
-	if err := s.judge.holds(rowsOf(s.target)); err != nil {
+	if err := s.judge.Holds(rowsOf(s.target)); err != nil {
 		return err
 	}
-	if err := s.judge.converged(); err != nil {
+	if err := s.judge.Converged(rowsOf(s.target)); err != nil {
 		return err
 	}
 	return s.end()
@@ -273,7 +276,11 @@ func (s *sim) check() error {
 	for _, e := range events {
 		if e.point != nil {
 			s.say("point ", e.point)
-			if err := s.judge.advanced(int(e.point.(num))); err != nil {
+			point := int(e.point.(num))
+			if point == s.judge.Point() {
+				return fmt.Errorf("PREFIX: the consistent point %d was told twice", point)
+			}
+			if err := s.judge.Stored(point, 0); err != nil {
 				return err
 			}
 			continue
@@ -281,12 +288,12 @@ func (s *sim) check() error {
 		if s.tracing {
 			s.say("committed ", describe(e.muts))
 		}
-		if err := s.judge.committed(e.muts); err != nil {
+		if err := s.judge.Fanned(history.Changes(e.muts)); err != nil {
 			return err
 		}
 	}
 	if s.rng.IntN(8) == 0 {
-		if err := s.judge.holds(rowsOf(s.target)); err != nil {
+		if err := s.judge.Holds(rowsOf(s.target)); err != nil {
 			return err
 		}
 	}
@@ -319,17 +326,17 @@ func (s *sim) bounded() error {
 }
 
 // rowsOf returns the rows of a target as the judge keeps them.
-func rowsOf(target *memory.Target) map[string]row {
-	rows := map[string]row{}
+func rowsOf(target *memory.Target) oracle.Rows {
+	rows := oracle.Rows{}
 	for name, tab := range target.Snapshot().Tables {
 		for _, values := range tab.Rows {
-			r := row{}
+			r := oracle.Row{}
 			for i, v := range values {
 				if i > 0 && !v.IsAbsent() && !v.IsNull() {
 					r[tab.Columns[i].Name] = fmt.Sprint(v.Int64())
 				}
 			}
-			rows[fmt.Sprint(name, "/", values[0].Int64())] = r
+			rows[oracle.ID(name, fmt.Sprint(values[0].Int64()))] = r
 		}
 	}
 	return rows
@@ -397,8 +404,8 @@ func (s *sim) restart() error {
 	if point > 0 {
 		cfg.Point = num(point)
 	}
+	cfg.BeforeTake = func(ctx context.Context, shard int) { _, _ = s.gate.await(ctx, siteTake, int64(shard)) }
 	s.fan = New(cfg)
-	s.fan.beforeTake = func(ctx context.Context, shard int) { _, _ = s.gate.await(ctx, siteTake, int64(shard)) }
 	return s.resume(cfg.Point, skip)
 }
 
@@ -408,7 +415,7 @@ func (s *sim) resume(point logical.Stamp, skip int) error {
 	if point != nil {
 		s.tx = int(point.(num))
 	}
-	return s.judge.restarted(s.tx, skip)
+	return s.judge.Restarted(s.tx, skip)
 }
 
 // saveMemo stores the consistent point, beside what the source does.

@@ -59,6 +59,9 @@ type session struct {
 	late    sync.WaitGroup // commits that are on their way
 }
 
+// Unwrap returns the session inside.
+func (s *session) Unwrap() any { return s.Session }
+
 // follow passes on that the lease inside is lost.
 func (s *session) follow() {
 	select {
