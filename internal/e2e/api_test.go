@@ -51,3 +51,29 @@ func (p *process) must(method, path, body string, result any) {
 		}
 	}
 }
+
+// tryCreate makes a replication, as far as the server lives.
+func (p *process) tryCreate(token, body string) (id string, ok bool) {
+	status, text, err := p.post(token, "/api/v2/replications", body)
+	var made created
+	if err != nil || status != http.StatusCreated || json.Unmarshal([]byte(text), &made) != nil {
+		return "", false
+	}
+	return made.ID, true
+}
+
+// tryDelete deletes a replication, as far as the server lives.
+func (p *process) tryDelete(token, id string) bool {
+	req, err := http.NewRequest(http.MethodDelete, p.url+"/api/v2/replications/"+id, nil)
+	if err != nil {
+		p.t.Error(err)
+		return false
+	}
+	req.Header.Set("Authorization", "Token "+token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode == http.StatusNoContent
+}

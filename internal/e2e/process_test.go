@@ -71,6 +71,7 @@ type process struct {
 	url  string
 	http *http.Client
 	dir  string
+	org  string // the id of the default organisation, once a test has looked it up
 	done chan struct{}
 
 	mu  sync.Mutex

@@ -42,10 +42,10 @@ func (p *process) replication(id string) (st status) {
 	return st
 }
 
-// TestTailraceIsTheRemoteOfAnother makes, over the API of a running server, a replication to a second
+// TestTailraceIsTheRemoteOfAnotherByTheAPI makes, over the API of a running server, a replication to a second
 // Tailrace, with a token that may write to one bucket there and nothing else. The second one is killed,
 // and started again; then the remote's token is taken away, and given anew.
-func TestTailraceIsTheRemoteOfAnother(t *testing.T) {
+func TestTailraceIsTheRemoteOfAnotherByTheAPI(t *testing.T) {
 	t.Parallel()
 	far, near := launch(t, t.TempDir()), launch(t, t.TempDir(), "--retryDelay", "50ms")
 	farBucket, _, _ := far.defaults()
@@ -142,7 +142,7 @@ func TestSecretsAreNotInTheDatabase(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	dsn := env.Postgres(t)
-	p := launch(t, dir, "--targetConn", dsn, "--targetToken", "hunter2-hunter2")
+	p := launch(t, dir, "--targetConn", strings.Replace(dsn, "@", ":hunter2-hunter2@", 1))
 	_, remote, replication := p.defaults()
 	p.write("m v=1 1")
 	p.stop()

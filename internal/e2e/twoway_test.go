@@ -71,7 +71,7 @@ func newPlant(t *testing.T, safe *safe, name string) *plant {
 	origin, err := lineprotocol.NewAddedTag("tailrace_origin", name)
 	must(t, err)
 	s, err := server.New(server.Config{BindAddr: "127.0.0.1:0", TLS: keeper.TLS(), Origin: origin}, server.Deps{
-		Intake: p, Log: log, Authorizer: server.NewTokens(map[string]server.Principal{plantToken: {Name: "plant", Write: []string{"b"}}}),
+		Intake: p, Log: log, Authorizer: server.NewTokens(map[string]server.Principal{plantToken: {Name: "plant", Grants: []server.Grant{{Action: server.Write, Type: "buckets", ID: "b"}}}}),
 	})
 	must(t, err)
 	must(t, s.Listen())

@@ -38,7 +38,9 @@ func (p *Pool) Get(ctx context.Context, key string, open func(context.Context) (
 		return nil, nil, err
 	}
 	if mine {
-		s.target, s.err = open(ctx)
+		if s.target, s.err = open(ctx); s.err != nil {
+			s.target = nil // also where it is a nil pointer of some type
+		}
 		close(s.opening)
 	}
 	select {

@@ -90,6 +90,7 @@ func (s *site) open() {
 		Installation: s.dir, Store: s.store, Streams: s.streams, Log: log, FlushWithin: s.flush,
 		Limits: remote.Limits{DataDir: s.dir, SQLiteDir: s.dir, Reserved: []string{"metadata.db", "replicationq"}},
 		Loop:   logical.Config{OnReject: logical.RejectDeadLetter, RetryDelay: time.Millisecond, RetryMax: 20 * time.Millisecond, StandbyTimeout: 50 * time.Millisecond},
+		Queue:  queue.Config{IdleAfter: 300 * time.Millisecond},
 		Open:   openTarget,
 	})
 	s.running = true

@@ -193,6 +193,9 @@ func ProvideReplication(
 	ctx context.Context, config Config, in *installation.Installation, store *metadata.Store, streams *influxlogical.Streams,
 	open remote.Opener, log *slog.Logger,
 ) (*replication.Service, error) {
+	if err := checkTargetConn(ctx, config, open); err != nil {
+		return nil, err
+	}
 	if _, err := seed(ctx, config, store, log); err != nil {
 		return nil, err
 	}

@@ -56,6 +56,9 @@ func (s *Server) Token() string { return s.operator.Token }
 // Streams returns the streams.
 func (s *Server) Streams() *influxlogical.Streams { return s.streams }
 
+// probeEvery is how often remotes that are away are asked whether they are back.
+const probeEvery = 2 * time.Second
+
 // Run serves until ctx ends, and then drains. It calls ready when it listens.
 func (s *Server) Run(ctx context.Context, ready func()) error {
 	if err := s.http.Listen(); err != nil {
@@ -76,6 +79,9 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve() }()
+	probing, endProbing := context.WithCancel(ctx)
+	var probes sync.WaitGroup
+	probes.Go(func() { s.streams.Probe(probing, probeEvery) })
 	ready()
 	var failure error
 	select {
@@ -83,6 +89,8 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 		s.log.Info("stopping: no more writes are taken; waiting for what is in flight", "gracePeriod", s.config.GracePeriod)
 	case failure = <-served:
 	}
+	endProbing()
+	probes.Wait()
 	if err := s.close(); failure == nil {
 		failure = err
 	}

@@ -116,3 +116,20 @@ func (c Config) targetConn() (t defaultTarget, err error) {
 	}
 	return t, nil
 }
+
+// checkTargetConn reports settings of --targetConn that cannot work. Those of a remote that is stored are
+// a state of its streams; those of a flag are a mistake to be told at once.
+func checkTargetConn(ctx context.Context, config Config, open remote.Opener) error {
+	if config.TargetConn == "" {
+		return nil
+	}
+	t, err := config.targetConn()
+	if err != nil {
+		return err
+	}
+	target, err := open(ctx, remote.Connection{Stream: Default, Address: t.address, Secret: t.secret, Org: t.org, Bucket: t.bucket})
+	if err != nil {
+		return exit.Usage(errors.WithMessage(err, "--targetConn"))
+	}
+	return target.Close()
+}

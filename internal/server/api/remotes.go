@@ -39,8 +39,7 @@ func (b remoteBody) change(r *metadata.Remote) error {
 	b.RemoteOrgID.give(&r.RemoteOrgID)
 	b.AllowInsecureTLS.giveValue(&r.AllowInsecureTLS)
 	if b.RemoteURL.Value != nil && *b.RemoteURL.Value != r.URL {
-		// What the operator has allowed is the address that was, and the secret belongs to it too: it is
-		// not sent anywhere else unless that is said.
+		// What the operator has allowed is the address that was.
 		r.URL, r.Unrestricted = *b.RemoteURL.Value, false
 	}
 	return nil
