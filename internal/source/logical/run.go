@@ -86,7 +86,7 @@ func (l *Loop) takeOver(ctx, stop context.Context) (*writer, func(), error) {
 	taking, cancel := context.WithCancel(stop)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	session, err := l.target.Take(taking, logical.Claim{Loop: l.identity, Holder: l.holder, TTL: l.config.LeaseTTL})
+	session, err := l.meter.Take(taking, l.target, logical.Claim{Loop: l.identity, Holder: l.holder, TTL: l.config.LeaseTTL})
 	if err != nil {
 		return nil, nil, err
 	}

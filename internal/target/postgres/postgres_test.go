@@ -20,7 +20,12 @@ import (
 
 var env testenv.Env
 
-func TestMain(m *testing.M) { os.Exit(env.Main(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv(childDSN) != "" {
+		os.Exit(child())
+	}
+	os.Exit(env.Main(m))
+}
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
@@ -38,6 +43,10 @@ func TestConformanceOfOtherVersions(t *testing.T) {
 			if got := rows(t, open(t, Config{DSN: server.Fresh(t)}), "SHOW server_version"); !strings.HasPrefix(got[0][0], version+".") {
 				t.Fatalf("the server is %s", got[0][0])
 			}
+			t.Run("RandomTables", func(t *testing.T) {
+				t.Parallel()
+				testRandomTables(t, Config{DSN: server.Fresh(t)}, testenv.Count(4, 100))
+			})
 			logicaltest.RunTarget(t, func(t testing.TB) logical.Target { return open(t, Config{DSN: server.Fresh(t)}) }, conformance())
 		})
 	}
