@@ -96,6 +96,15 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
+	reporter, err := start.ProvideTelemetry(config, service, streams, logger)
+	if err != nil {
+		cleanup5()
+		cleanup4()
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
 	server, err := start.ProvideHTTP(config, operator, streams, service, keeper, logger, registry)
 	if err != nil {
 		cleanup5()
@@ -105,7 +114,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	startServer := start.NewServer(config, logger, installation, operator, streams, service, keeper, server)
+	startServer := start.NewServer(config, logger, installation, operator, streams, service, keeper, reporter, server)
 	return startServer, func() {
 		cleanup5()
 		cleanup4()

@@ -158,12 +158,12 @@ func replicate(b *testing.B, cfg influx.Config, loop logical.Config) (time.Durat
 	store, err := queue.OpenStore(queue.StoreConfig{Dir: filepath.Join(b.TempDir(), "queues")})
 	must(err)
 	streams := influxlogical.NewStreams(influxlogical.Config{Factory: factory, Store: store, Installation: "bench", Log: quiet})
-	stream, err := streams.Add(b.Context(), influxlogical.StreamConfig{ID: "s", Bucket: "b", Loop: loop, Remote: influxlogical.Remote{
-		Open: func(context.Context) (logical.Target, func(), error) { return target, func() {}, nil },
-	}})
-	must(err)
 	ctx := context.Background()
-	stream.Pause(ctx)
+	stream, err := streams.Add(ctx, influxlogical.StreamConfig{
+		ID: "s", Bucket: "b", Loop: loop, Paused: true,
+		Remote: influxlogical.Remote{Open: func(context.Context) (logical.Target, func(), error) { return target, func() {}, nil }},
+	})
+	must(err)
 	for lines := linesOf(remotePoints); len(lines) > 0; {
 		n := min(1000, len(lines))
 		var normalizer lineprotocol.Normalizer

@@ -316,6 +316,18 @@ var startFlags = map[string]func(t *testing.T, s setting){
 			t.Errorf("%v syncs with never", n)
 		}
 	},
+	"telemetryURL": func(t *testing.T, s setting) {
+		c := newCollector(t)
+		p := s.launch(t, c.URL+"/r", "--telemetryInterval", "50ms")
+		defer p.stick()()
+		p.write("a\\ secret\\ name,tag=hidden v=1 1")
+		c.await("nothing is reported", func(r map[string]any) bool { return r["queueBytes"].(float64) > 0 })
+	},
+	"telemetryInterval": func(t *testing.T, s setting) {
+		c := newCollector(t)
+		s.launch(t, "50ms", "--telemetryURL", c.URL)
+		c.await("nothing is reported", func(r map[string]any) bool { return r["streams"].(float64) == 1 && r["remotes"].(float64) == 1 })
+	},
 	"tlsCertificate":  takesTLS,
 	"tlsPrivateKey":   takesTLS,
 	"tlsClientCA":     asksClients,

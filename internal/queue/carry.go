@@ -15,8 +15,12 @@ func (w *writer) carryBlocks(old *segment, from, to int64) error {
 	w.file, w.seg, w.alloc = nil, nil, false
 	first := w.durable + 1
 	newest, newestTime := w.prev, w.prevTime
+	q.mu.Lock()
+	mark := q.mark
+	q.mu.Unlock()
 	back := func(err error) error {
 		w.abandon(gapCarried, true)
+		q.setMark(mark)
 		w.seg, w.off, w.synced, w.capacity, w.named = old, to, from, oldCapacity, true
 		w.prev, w.prevTime, w.doomed = newest, newestTime, true
 		return err

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pkg/errors"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tailrace-cdc/tailrace/internal/queue/disk"
 	"github.com/tailrace-cdc/tailrace/internal/queue/disk/simdisk"
 )
 
@@ -50,6 +52,7 @@ type damaged struct {
 	points map[Sequence]int64 // of all blocks
 	spoilt map[Sequence]bool  // these are damaged
 	header bool               // some of them in the header
+	report *Report            // before it was opened
 }
 
 func newDamaged(t *testing.T, rng *rand.Rand) *damaged {
@@ -57,7 +60,7 @@ func newDamaged(t *testing.T, rng *rand.Rand) *damaged {
 	c := newClocked(t, Limits{MaxBytes: 512 << 10}) // segments of 64 KiB
 	c.cfg.chunk = 1024 << rng.IntN(6)
 	x := &damaged{c: c, points: map[Sequence]int64{}, spoilt: map[Sequence]bool{}}
-	for i := range 60 + rng.IntN(40) {
+	for range 60 + rng.IntN(40) {
 		g := Group{Compression: NoCompression}
 		var points []int64
 		for range 1 + rng.IntN(3) {
@@ -71,7 +74,7 @@ func newDamaged(t *testing.T, rng *rand.Rand) *damaged {
 		for i, n := range points {
 			x.points[first+Sequence(i)] = n
 		}
-		if i >= 50 && rng.IntN(6) == 0 { // see docs/queue-format.md for damaged segments with a gap behind
+		if rng.IntN(10) == 0 {
 			require.NoError(t, c.SkipTo(c.Next()+Sequence(rng.IntN(100))))
 		}
 	}
@@ -103,9 +106,41 @@ func newDamaged(t *testing.T, rng *rand.Rand) *damaged {
 			x.spoilt[s] = true
 		}
 	}
+	for range rng.IntN(3) {
+		x.spoilSegment(t, rng, blocks)
+	}
 	c.lost = nil
+	x.report = inspected(t, c)
 	c.open(t)
 	return x
+}
+
+// spoilSegment leaves nothing good of a segment, or not even the file.
+func (x *damaged) spoilSegment(t *testing.T, rng *rand.Rand, blocks map[Sequence]where) {
+	t.Helper()
+	entries, err := x.c.disk.List("/q")
+	require.NoError(t, err)
+	entries = slices.DeleteFunc(entries, func(e disk.Entry) bool { return !strings.HasSuffix(e.Name, segmentSuffix) })
+	name := "/q/" + entries[rng.IntN(len(entries))].Name
+	inBlocks, inHeaders, gone := rng.IntN(4) > 0, rng.IntN(2) == 0, rng.IntN(4) == 0
+	if gone {
+		x.c.disk.Delete(name)
+	} else {
+		x.c.disk.Damage(name, func(b []byte) []byte {
+			if inHeaders {
+				b[20], b[headCopyAt+20] = b[20]^1, b[headCopyAt+20]^1
+			}
+			if inBlocks {
+				clear(b[dataStart:])
+			}
+			return b
+		})
+	}
+	for s, at := range blocks {
+		if at.file == name && (gone || inBlocks) {
+			x.spoilt[s], x.header = true, true
+		}
+	}
 }
 
 // declared checks that exactly these are declared lost: each once, and the points of
@@ -149,6 +184,38 @@ func (x *damaged) declared(t *testing.T, lost map[Sequence]bool) {
 	require.Equal(t, blocks, total)
 }
 
+// sendAll reads and acknowledges everything, while the process is killed now and then.
+func (x *damaged) sendAll(t *testing.T, rng *rand.Rand) {
+	t.Helper()
+	r, err := x.c.NewReader(0)
+	require.NoError(t, err)
+	for {
+		b, err := readNow(r)
+		if errors.Is(err, errNothingYet) {
+			break
+		}
+		require.NoError(t, err)
+		require.False(t, x.spoilt[b.Sequence])
+		if b.Last && rng.IntN(3) > 0 {
+			require.NoError(t, x.c.Ack(b.Sequence))
+		}
+		if rng.IntN(5) == 0 {
+			x.c.tend() // and removes what was sent
+		}
+		if rng.IntN(30) == 0 {
+			left := x.c.disk.Crash(rng.Uint64())
+			require.NoError(t, r.Close())
+			require.NoError(t, x.c.Close())
+			x.c.disk, x.c.cfg.FS = left, left
+			x.c.lost = inspected(t, x.c).Losses
+			x.c.open(t)
+			r, err = x.c.NewReader(0)
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, r.Close())
+}
+
 // TestNothingSilentBehindSeveralDamagedBlocks damages runs of blocks, within segments,
 // at their ends and across them, and reads, inspects or drops what is there.
 func TestNothingSilentBehindSeveralDamagedBlocks(t *testing.T) {
@@ -172,13 +239,16 @@ func TestNothingSilentBehindSeveralDamagedBlocks(t *testing.T) {
 	}
 	for name, use := range map[string]func(*testing.T, *damaged, *rand.Rand){
 		"read": func(t *testing.T, x *damaged, _ *rand.Rand) {
-			rep := inspected(t, x.c)
-			require.Equal(t, len(x.spoilt), int(rep.Missing), "%+v", rep.Problems)
+			require.Equal(t, len(x.spoilt), int(x.report.Missing), "%+v", x.report.Problems)
 			for range 2 { // the second one finds nothing new
 				read(t, x, 1<<20)
 				x.declared(t, x.spoilt)
 			}
 			require.Zero(t, inspected(t, x.c).Missing, "all of it is declared")
+		},
+		"acknowledge": func(t *testing.T, x *damaged, rng *rand.Rand) {
+			x.sendAll(t, rng)
+			x.declared(t, x.spoilt)
 		},
 		"drop": func(t *testing.T, x *damaged, rng *rand.Rand) {
 			read(t, x, rng.IntN(len(x.points))) // some of it is declared already

@@ -119,9 +119,9 @@ func (q *Queue) dropIn(at place, d *dropping, more func(int64, *blockHead) bool)
 	if err != nil {
 		return false, err
 	}
-	d.missing(min(prev, at.seg.first-1), 0)
+	d.missing(prev, 0)
 	d.expect = max(d.expect, at.seg.first)
-	upTo, _, known, err := q.lastOf(at.seg)
+	upTo, known, err := q.lastOf(at.seg)
 	if err != nil {
 		return false, err
 	}

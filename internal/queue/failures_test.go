@@ -447,37 +447,3 @@ func TestNewerVersionIsRefused(t *testing.T) {
 		require.NoError(t, q.Close())
 	}
 }
-
-// TestDamagedPlaceIsNotReadForEver: a sector that cannot be read is an error a few
-// times, and then declared lost.
-func TestUnreadableSectorIsPassedInTheEnd(t *testing.T) {
-	t.Parallel()
-	c := newClocked(t, Limits{})
-	for range 5 {
-		_, err := c.tryPut(5000)
-		require.NoError(t, err)
-	}
-	c.disk.OnFault = func(op simdisk.Op) *simdisk.Fault {
-		// The second page of the data cannot be read.
-		if op.Kind == "read" && op.Off < 8192 && op.Off+int64(op.Len) > 4096 && strings.HasSuffix(op.Path, segmentSuffix) {
-			return &simdisk.Fault{Err: syscall.EIO}
-		}
-		return nil
-	}
-	r, err := c.NewReader(0)
-	require.NoError(t, err)
-	defer r.Close()
-	failures := 0
-	var got []Sequence
-	for len(got) == 0 || got[len(got)-1] != 5 {
-		b, err := r.Next(t.Context())
-		if err != nil {
-			failures++
-			require.Less(t, failures, 10)
-			continue
-		}
-		got = append(got, b.Sequence)
-	}
-	require.Equal(t, []Sequence{3, 4, 5}, got)
-	require.Equal(t, uint64(2), c.Stats().Lost[LostCorrupt].Blocks)
-}

@@ -87,7 +87,7 @@ func (r *reader) enter(seg *segment, off int64) (bool, error) {
 		q.warn(errors.WithStack(&CorruptionError{Dir: q.dir, Segment: seg.name, Length: dataStart, Reason: "both headers are damaged"}))
 	}
 	// Also in the middle of it, where the blocks before are damaged.
-	if err := r.missing(min(prev, seg.first-1), badRange{}); err != nil {
+	if err := r.missing(prev, badRange{}); err != nil {
 		_ = f.Close()
 		return false, err
 	}
@@ -100,7 +100,9 @@ func (r *reader) enter(seg *segment, off int64) (bool, error) {
 		return false, err
 	}
 	r.scan.drop()
-	r.scan.file, r.scan.seed, r.scan.off, r.scan.limit, r.scan.last = f, seg.seed, off, end, r.last
+	r.scan.seed, r.scan.off, r.scan.limit, r.scan.last = seg.seed, off, end, r.last
+	r.trouble.enters(seg)
+	r.setFile(f)
 	return true, nil
 }
 
@@ -135,7 +137,7 @@ func (r *reader) open() error {
 	if err != nil {
 		return errors.Wrapf(err, "queue %s: open segment", r.q.name)
 	}
-	r.file, r.scan.file = f, f
+	r.setFile(f)
 	return nil
 }
 
@@ -155,7 +157,7 @@ func (r *reader) leave() {
 
 // bounds returns the end of the segment's readable bytes, and sets upTo.
 func (r *reader) bounds() (int64, error) {
-	last, _, known, err := r.q.lastOf(r.seg)
+	last, known, err := r.q.lastOf(r.seg)
 	if err != nil {
 		return 0, err
 	}
@@ -176,7 +178,7 @@ func (r *reader) bounds() (int64, error) {
 func (r *reader) account(b *scanned, eof bool) error {
 	upTo := b.Sequence - 1
 	if eof {
-		_, last, known, err := r.q.lastOf(r.seg)
+		last, known, err := r.q.lastOf(r.seg)
 		if err != nil {
 			return err
 		}

@@ -108,15 +108,15 @@ func (q *Queue) loseEnd(newest *segment, bad badRange, target Sequence) error {
 		if err != nil {
 			return err
 		}
-		d.missing(min(prev, seg.first-1), 0)
+		d.missing(prev, 0)
 		d.expect = max(d.expect, seg.first)
 	}
-	_, sure, known, err := q.lastOf(newest)
+	end, known, err := q.lastOf(newest)
 	if err != nil {
 		return err
 	}
 	if known {
-		d.missing(sure, bad.to-bad.from)
+		d.missing(end, bad.to-bad.from)
 	}
 	if len(d.runs) > 0 && !bad.empty() {
 		q.setAside(newest, bad.from, bad.to)

@@ -124,13 +124,17 @@ func inspect(cfg Config, deep bool, walk *walker) (*Report, error) {
 		q: &Queue{dir: cfg.Dir, name: cfg.Name, cfg: cfg, fs: cfg.FS, log: cfg.Logger},
 	}
 	defer in.dec.close()
-	if err := in.files(entries); err != nil {
+	mark, err := in.files(entries)
+	if err != nil {
 		return nil, err
 	}
 	for i := range in.q.segs {
 		if err := in.segment(i); err != nil {
 			return nil, err
 		}
+	}
+	if mark >= in.expect {
+		in.missing(mark, cursorName, 0) // the newest segments are gone
 	}
 	return in.rep, nil
 }
@@ -139,19 +143,20 @@ func (in *inspection) problem(file string, off, n int64, what, hint string) {
 	in.rep.Problems = append(in.rep.Problems, Problem{File: file, Offset: off, Length: n, What: what, Hint: hint})
 }
 
-// files reads the cursor and the losses, and finds the segments.
-func (in *inspection) files(entries []disk.Entry) error {
+// files reads the cursor and the losses, and finds the segments. It returns the last
+// sequence that the cursor says was durable.
+func (in *inspection) files(entries []disk.Entry) (mark Sequence, err error) {
 	q, rep := in.q, in.rep
 	c, found, damaged, err := loadCursor(q.fs, q.dir)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	books, booksDamaged, err := loadLedger(q.fs, q.dir)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := q.identify(c, found, books, segmentsOf(entries, ID{})); err != nil {
-		return err
+		return 0, err
 	}
 	q.segs = segmentsOf(entries, q.id)
 	if !found && len(q.segs) > 0 {
@@ -172,7 +177,9 @@ func (in *inspection) files(entries []disk.Entry) error {
 		newest := q.segs[n-1]
 		marked := c.MarkFirst == newest.first && c.MarkGen == newest.gen
 		rep.Closed = c.Clean && marked && c.MarkOff == newest.size
-		if marked && c.MarkOff >= newest.size {
+		if last, older := books.lastBelow(c, newest); older {
+			newest.ends(last)
+		} else if marked && c.MarkOff >= newest.size {
 			newest.ends(c.MarkSeq)
 		}
 		if marked && c.MarkOff > newest.size {
@@ -187,7 +194,7 @@ func (in *inspection) files(entries []disk.Entry) error {
 		}
 	}
 	in.expect = q.settled() + 1
-	return nil
+	return c.MarkSeq, nil
 }
 
 func stateName(found, damaged bool) string {
@@ -224,19 +231,24 @@ func (in *inspection) segment(i int) error {
 	case head.ID != q.id:
 		in.problem(seg.name, 0, seg.size, "it belongs to the queue "+head.ID.String(), "repair sets it aside")
 		return nil
-	case head.First == seg.first && head.Prev >= in.expect:
-		in.missing(head.Prev, seg.name, 0)
 	}
-	in.expect = max(in.expect, seg.first)
-	most, sure, known, err := q.lastOf(seg)
+	prev, _, err := q.lastBefore(seg)
 	if err != nil {
 		return err
 	}
-	if err := in.blocks(&s, seg, most, known); err != nil {
+	if prev >= in.expect {
+		in.missing(prev, seg.name, 0)
+	}
+	in.expect = max(in.expect, seg.first)
+	last, known, err := q.lastOf(seg)
+	if err != nil {
 		return err
 	}
-	if known && sure >= in.expect {
-		in.missing(sure, seg.name, seg.size)
+	if err := in.blocks(&s, seg, last, known); err != nil {
+		return err
+	}
+	if known && last >= in.expect {
+		in.missing(last, seg.name, seg.size)
 	}
 	return nil
 }
@@ -253,13 +265,13 @@ func (in *inspection) missing(upTo Sequence, file string, off int64) {
 }
 
 // blocks goes through the blocks of a segment that are valid.
-func (in *inspection) blocks(s *SegmentReport, seg *segment, most Sequence, known bool) error {
+func (in *inspection) blocks(s *SegmentReport, seg *segment, last Sequence, known bool) error {
 	f, err := in.q.fs.Open(in.q.path(seg.name))
 	if err != nil {
 		return errors.Wrapf(err, "queue: open %s", seg.name)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	sc := scanner{window: window{file: holed{f}, chunk: readChunk}, seed: seg.seed, off: dataStart, limit: seg.end, heads: !in.deep}
+	sc := scanner{window: window{file: holed{file: patient{f}}, chunk: readChunk}, seed: seg.seed, off: dataStart, limit: seg.end, heads: !in.deep}
 	end := int64(dataStart)
 	var pending Report // of a group that is not complete yet
 	for {
@@ -268,7 +280,7 @@ func (in *inspection) blocks(s *SegmentReport, seg *segment, most Sequence, know
 			return errors.Wrapf(err, "queue: read %s", seg.name)
 		}
 		eof := err != nil
-		if known && !eof && b.Sequence > most {
+		if known && !eof && b.Sequence > last {
 			s.Leftover++
 			continue
 		}

@@ -38,6 +38,9 @@ type ledger struct {
 	Losses []Loss `json:"losses"`
 	// Forgotten counts losses that are in Totals but no longer in Losses.
 	Forgotten uint64 `json:"forgotten,omitempty"`
+	// Unused are numbers between segments that no block bears, in order: they were
+	// passed over after a crash, a failed write or by SkipTo, and are no loss.
+	Unused [][2]Sequence `json:"unused,omitempty"`
 }
 
 func (l *ledger) encode() ([]byte, error) {
@@ -136,26 +139,17 @@ func (x *Loss) join(next Loss) {
 	x.Newest = max(x.Newest, next.Newest)
 }
 
-// uncovered returns the parts of [first, last] that are not declared yet.
+// uncovered returns the parts of [first, last] that are neither declared yet nor
+// known to be unused.
 func (l *ledger) uncovered(first, last Sequence) [][2]Sequence {
-	ranges := make([][2]Sequence, 0, len(l.Losses))
+	ranges := slices.Clone(l.Unused)
 	for _, x := range l.Losses {
 		if x.First != 0 && x.Last >= first && x.First <= last {
 			ranges = append(ranges, [2]Sequence{x.First, x.Last})
 		}
 	}
 	slices.SortFunc(ranges, func(a, b [2]Sequence) int { return cmp.Compare(a[0], b[0]) })
-	var out [][2]Sequence
-	for _, r := range ranges {
-		if r[0] > first {
-			out = append(out, [2]Sequence{first, r[0] - 1})
-		}
-		first = max(first, r[1]+1)
-	}
-	if first <= last {
-		out = append(out, [2]Sequence{first, last})
-	}
-	return out
+	return without(ranges, first, last)
 }
 
 // books guards the ledger, and its file.
@@ -209,6 +203,10 @@ func (l *ledger) split(x Loss) []Loss {
 		return []Loss{x}
 	}
 	parts := l.uncovered(x.First, x.Last)
+	if used := l.used(x.First, x.Last); x.Blocks != 0 && len(used) == 1 {
+		x.First, x.Last = used[0][0], used[0][1]
+		x.Blocks = uint64(x.Last - x.First + 1)
+	}
 	if x.Blocks == 0 && len(parts) > 0 || len(parts) == 1 && parts[0] == [2]Sequence{x.First, x.Last} {
 		return []Loss{x}
 	}
@@ -223,7 +221,7 @@ func (l *ledger) split(x Loss) []Loss {
 
 func (l *ledger) clone() ledger {
 	c := *l
-	c.Losses = slices.Clone(l.Losses)
+	c.Losses, c.Unused = slices.Clone(l.Losses), slices.Clone(l.Unused)
 	c.Totals = make(map[Reason]Total, len(l.Totals))
 	for k, v := range l.Totals {
 		c.Totals[k] = v

@@ -88,6 +88,11 @@ func (q *Queue) load() error {
 	if err := q.missSegments(c); err != nil {
 		return err
 	}
+	// What was passed over behind the newest block, for a segment that did not become
+	// durable, may be in use now.
+	if err := q.noteUnused(q.newest, q.newest+1); err != nil {
+		return err
+	}
 	q.head.saved = c.Acked
 	if found && c.Next == q.next {
 		return nil
@@ -98,18 +103,28 @@ func (q *Queue) load() error {
 	return q.saveCursor(false)
 }
 
-// missSegments declares lost what a cursor says was unsent when the queue was closed, if nobody has left a
-// single segment of it.
+// missSegments declares lost what the cursor says was durable, if the newest segments
+// are not there any more, or none at all.
 func (q *Queue) missSegments(c cursor) error {
-	// What is behind the mark was skipped, and never there.
-	first, last := q.settled()+1, c.MarkSeq
-	if !c.Clean || len(q.segs) > 0 || last < first || c.HeadOff < dataStart {
+	first, last := q.newest+1, c.MarkSeq
+	if last < first {
 		return nil
 	}
-	q.log.Error("all segments of the queue are gone, and there was unsent data in them", "queue", q.name)
-	return q.declareTo(last, Loss{
+	q.warn(errors.WithStack(&CorruptionError{Dir: q.dir, Segment: segmentName(c.MarkFirst, c.MarkGen), Reason: "the file is gone"}))
+	floor := Sequence(0)
+	if len(q.segs) == 0 {
+		floor = last // nothing else is unsent
+	}
+	err := q.declareTo(floor, Loss{
 		Reason: LostCorrupt, First: first, Last: last, Blocks: uint64(last - first + 1), Time: q.cfg.Now().UnixNano(),
 	})
+	if err != nil {
+		return err
+	}
+	q.floor.Store(max(q.floor.Load(), uint64(floor)))
+	q.newest, q.writer.prev, q.writer.durable = last, last, last
+	q.next = max(q.next, last+1)
+	return nil
 }
 
 // identify finds the queue's id: in the cursor, else in any segment or in the

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"fmt"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -125,6 +126,13 @@ func (w *world) randomFault(op simdisk.Op) *simdisk.Fault {
 	}
 	if w.rng.IntN(30) != 0 {
 		return nil
+	}
+	if op.Kind == "read" {
+		// A page that fails for ever would be damage, which this test has none of.
+		page := fmt.Sprint(op.Path, op.Off/pageSize)
+		if w.readFaults[page]++; w.readFaults[page] >= maxReadFailures {
+			return nil
+		}
 	}
 	f := &simdisk.Fault{Err: syscall.EIO, After: w.rng.IntN(3) == 0}
 	if op.Kind == "write" {

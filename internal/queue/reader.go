@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"io"
 	"time"
 
 	"github.com/pkg/errors"
@@ -10,13 +9,8 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/queue/disk"
 )
 
-const (
-	// readChunk is how much is read at once.
-	readChunk = 256 << 10
-	// maxReadFailures is how often the same place may fail to be read until it is
-	// taken for damaged.
-	maxReadFailures = 5
-)
+// readChunk is how much is read at once.
+const readChunk = 256 << 10
 
 // reader implements Reader.
 type reader struct {
@@ -29,14 +23,13 @@ type reader struct {
 	poked chan struct{} // something may be new
 	idle  *time.Timer
 
-	upTo     Sequence // the last valid sequence of the segment, if it is known
-	last     Sequence // everything up to here was delivered, lost, or never there
-	block    *scanned // the one that is being delivered
-	peek     *scanned // the block after it, if peeked
-	peeked   bool
-	failures int
-	stuck    Sequence // the last one before the place that fails
-	closed   bool
+	upTo    Sequence // the last valid sequence of the segment, if it is known
+	last    Sequence // everything up to here was delivered, lost, or never there
+	block   *scanned // the one that is being delivered
+	peek    *scanned // the block after it, if peeked
+	peeked  bool
+	trouble trouble
+	closed  bool
 }
 
 // NewReader returns a reader of the blocks after a sequence. What was acknowledged
@@ -135,6 +128,7 @@ func (r *reader) peekInPlace() (ends, looked bool) {
 // took notes that a block was found.
 func (r *reader) took(b *scanned) {
 	r.last, r.scan.last = b.Sequence, b.Sequence
+	r.trouble.passes(b.Sequence)
 	// Whoever acknowledges this group wants to know where the next one begins.
 	ends := b.last() && r.scan.off < r.scan.limit && b.Sequence < r.upTo
 	if b.Index == 0 || ends {
@@ -223,8 +217,8 @@ func (r *reader) find(ctx context.Context, b *scanned, wait bool) error {
 			continue
 		}
 		eof := err != nil
-		if eof || b.Sequence > r.stuck {
-			r.failures = 0
+		if eof {
+			r.trouble.failures = 0
 		}
 		if !eof && b.Sequence > r.upTo {
 			r.scan.off = r.scan.limit // leftovers of a failed write
@@ -258,42 +252,6 @@ func (r *reader) wait(ctx context.Context) error {
 			r.scan.free()
 		}
 	}
-}
-
-// failed counts a failure to read. It returns nil if the place has to be given up.
-func (r *reader) failed(err error) error {
-	r.stuck = r.last
-	if r.failures++; r.failures < maxReadFailures {
-		r.closeFile()
-		return errors.Wrapf(err, "queue %s: read", r.q.name)
-	}
-	r.failures = 0
-	r.q.warn(errors.Wrapf(err, "queue %s: a place of %s cannot be read and is passed over", r.q.name, r.seg.name))
-	r.scan.file, r.scan.rings = holed{r.file}, nil
-	return nil
-}
-
-// holed reads zeros where the file cannot be read, in pages.
-type holed struct{ io.ReaderAt }
-
-func (h holed) ReadAt(p []byte, off int64) (int, error) {
-	n, err := h.ReaderAt.ReadAt(p, off)
-	if err == nil || isEOF(err) {
-		return n, err
-	}
-	const page = 4096
-	for at := 0; at < len(p); {
-		part := p[at:min(len(p), at+page-int((off+int64(at))%page))]
-		n, err := h.ReaderAt.ReadAt(part, off+int64(at))
-		if isEOF(err) {
-			return at + n, err
-		}
-		if err != nil {
-			clear(part)
-		}
-		at += len(part)
-	}
-	return len(p), nil
 }
 
 // Close frees what the reader holds.

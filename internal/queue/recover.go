@@ -1,11 +1,7 @@
 package queue
 
 import (
-	"io"
-
 	"github.com/pkg/errors"
-
-	"github.com/tailrace-cdc/tailrace/internal/queue/disk"
 )
 
 // recovery is what is found out about the newest segment when a queue is opened.
@@ -27,6 +23,8 @@ type recovery struct {
 	from  int64   // where the group at hand begins, its damage included
 	dead  []place // blocks of groups that are not whole
 	torn  []Loss  // groups that are missing between others
+
+	gaveUp int64 // the last page that could not be read
 }
 
 // loadNewest looks at the newest segment, cuts what is torn, and decides which
@@ -48,6 +46,10 @@ func (q *Queue) loadNewest(c cursor) error {
 	if marked && c.MarkOff > seg.size {
 		return rec.short(c, capacity)
 	}
+	if last, older := q.books.ledger.lastBelow(c, seg); older {
+		rec.end, rec.last = seg.end, last
+		return rec.complete()
+	}
 	if marked {
 		rec.durable, rec.end, rec.last = c.MarkOff, c.MarkOff, c.MarkSeq
 	}
@@ -58,7 +60,7 @@ func (q *Queue) loadNewest(c cursor) error {
 		q.mark = place{seg: seg, off: rec.end, seq: rec.last}
 		return nil
 	}
-	if err := rec.scanPatiently(); err != nil {
+	if err := rec.scan(); err != nil {
 		return err
 	}
 	// Blocks beyond the last one may have been there, and have been seen by
@@ -89,6 +91,15 @@ func (q *Queue) loadNewest(c cursor) error {
 	return rec.sync()
 }
 
+// complete takes over a segment that is not the newest one that there was, so that all
+// of it was durable. Whoever reads it declares what is missing.
+func (r *recovery) complete() error {
+	q := r.q
+	q.newest, q.next = max(q.newest, r.last), max(q.next, r.last+1)
+	r.seg.ends(r.last)
+	return r.sync()
+}
+
 // short takes over a segment that was cut below what had been durable. The mark
 // says which blocks there were, so whoever reads it declares exactly what is missing.
 func (r *recovery) short(c cursor, capacity int64) error {
@@ -97,42 +108,23 @@ func (r *recovery) short(c cursor, capacity int64) error {
 		Dir: q.dir, Segment: seg.name, Offset: seg.size, Length: c.MarkOff - seg.size, Reason: shortFile,
 	}))
 	r.end, r.last = seg.size, c.MarkSeq
-	q.newest, q.next = max(q.newest, r.last), max(q.next, r.last+1)
 	if !c.Clean {
-		q.next += Sequence(max(capacity-c.MarkOff, 0) / minBlockSize)
+		q.next = max(q.next, r.last+1) + Sequence(max(capacity-c.MarkOff, 0)/minBlockSize)
 	}
-	seg.ends(r.last)
-	return r.sync()
+	return r.complete()
 }
 
 const shortFile = "the file ends here, and what was durable does not"
 
-// scanPatiently scans again when the device fails: a place that can be read at
-// the second try must not be taken for damage. What cannot be read in the end is.
-func (r *recovery) scanPatiently() error {
-	for range maxReadFailures {
-		try := *r
-		try.group, try.dead, try.torn = nil, nil, nil
-		r.q.tail = index{}
-		err := try.scan(func(f disk.File) io.ReaderAt { return f })
-		if err == nil {
-			*r = try
-			return nil
-		}
-		r.q.warn(err)
-	}
-	r.q.tail = index{}
-	return r.scan(func(f disk.File) io.ReaderAt { return holed{f} })
-}
-
-// scan finds the groups that are kept.
-func (r *recovery) scan(through func(disk.File) io.ReaderAt) error {
+// scan finds the groups that are kept. A place that can be read at a later try must not
+// be taken for damage; what cannot be read in the end is.
+func (r *recovery) scan() error {
 	f, err := r.q.fs.Open(r.q.path(r.seg.name))
 	if err != nil {
 		return errors.Wrapf(err, "queue %s: open segment", r.q.name)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	s := scanner{window: window{file: through(f), chunk: readChunk}, seed: r.seg.seed, off: r.end, limit: r.seg.end}
+	s := scanner{window: window{file: holed{patient{f}, r.giveUp}, chunk: readChunk}, seed: r.seg.seed, off: r.end, limit: r.seg.end}
 	r.from = r.end
 	for {
 		b, err := s.next()
@@ -145,6 +137,17 @@ func (r *recovery) scan(through func(disk.File) io.ReaderAt) error {
 		}
 		r.add(&b)
 	}
+}
+
+// giveUp says that pages cannot be read, once for each run of them.
+func (r *recovery) giveUp(page int64) bool {
+	if r.gaveUp == 0 || r.gaveUp != page-1 {
+		r.q.warn(errors.WithStack(&CorruptionError{
+			Dir: r.q.dir, Segment: r.seg.name, Offset: page * pageSize, Length: pageSize, Reason: "it cannot be read",
+		}))
+	}
+	r.gaveUp = page
+	return true
 }
 
 // add takes the next good block.

@@ -20,15 +20,14 @@ type segment struct {
 	end    int64 // blocks before here may be read
 	size   int64 // bytes on disk, as far as we know
 	sealed bool  // nothing will be appended any more
-	// last is the last sequence that is valid, and sure the last that must have been
-	// here, if lastKnown. Of a segment of an earlier process only the next one's
-	// header tells.
-	last, sure Sequence
-	lastKnown  bool
+	// last is the last sequence that is valid, if lastKnown. Of a segment of an
+	// earlier process only the next one tells.
+	last      Sequence
+	lastKnown bool
 }
 
 // ends notes the last sequence. Called with Queue.mu held.
-func (s *segment) ends(last Sequence) { s.last, s.sure, s.lastKnown = last, last, true }
+func (s *segment) ends(last Sequence) { s.last, s.lastKnown = last, true }
 
 const segmentSuffix = ".seg"
 

@@ -204,7 +204,7 @@ func (q *Queue) passedBy(seg *segment, b *scanned, ends bool) {
 
 // forgetSegment takes the newest segment out of the books when its file is gone.
 func (q *Queue) forgetSegment(seg *segment) error {
-	_, last, known, err := q.lastOf(seg)
+	last, known, err := q.lastOf(seg)
 	if err != nil || !known {
 		return err
 	}
@@ -221,46 +221,40 @@ func (q *Queue) forgetSegment(seg *segment) error {
 	return nil
 }
 
-// lastOf returns the last valid sequence of a sealed segment. For one of an
-// earlier process it stands in the header of the next; where that is damaged, a
-// later one tells what is valid at most, and how much must have been in this
-// segment for sure is less.
-func (q *Queue) lastOf(seg *segment) (most, sure Sequence, known bool, err error) {
+// lastOf returns the last valid sequence of a sealed segment. For one of an earlier
+// process the next segment tells.
+func (q *Queue) lastOf(seg *segment) (last Sequence, known bool, err error) {
 	q.mu.Lock()
-	most, sure, known = seg.last, seg.sure, seg.lastKnown && seg.sealed
+	last, known = seg.last, seg.lastKnown && seg.sealed
 	next := q.afterLocked(seg)
 	q.mu.Unlock()
 	if known || next == nil || !seg.sealed {
-		return most, sure, known, nil
+		return last, known, nil
 	}
-	most, _, err = q.lastBefore(next)
+	last, _, err = q.lastBefore(next)
 	if err != nil {
-		return 0, 0, false, err
+		return 0, false, err
 	}
-	sure = min(most, next.first-1)
 	q.mu.Lock()
-	seg.last, seg.sure, seg.lastKnown = most, sure, true
+	seg.ends(last)
 	q.mu.Unlock()
-	return most, sure, true, nil
+	return last, true, nil
 }
 
-// lastBefore returns the last valid sequence before a segment. If its header is
-// damaged, that of a later one may tell; else it is guessed to be the one before
-// the segment's first, which counts as lost what may never have been.
+// lastBefore returns the last valid sequence before a segment, and whether its header
+// is good. If it is damaged, the ledger tells which numbers were passed over.
 func (q *Queue) lastBefore(seg *segment) (last Sequence, good bool, err error) {
-	for s := seg; s != nil; {
-		head, state, err := q.headOf(s)
-		if err != nil && !isNotExist(err) {
-			return 0, false, err
-		}
-		if state == headGood && head.ID == q.id && head.First == s.first {
-			return head.Prev, s == seg, nil
-		}
-		q.mu.Lock()
-		s = q.afterLocked(s)
-		q.mu.Unlock()
+	last = seg.first - 1
+	head, state, err := q.headOf(seg)
+	if err != nil && !isNotExist(err) {
+		return 0, false, err
 	}
-	return seg.first - 1, false, nil
+	if state == headGood && head.ID == q.id && head.First == seg.first {
+		return min(head.Prev, last), true, nil
+	}
+	q.books.mu.Lock()
+	defer q.books.mu.Unlock()
+	return q.books.ledger.lastUsed(last), false, nil
 }
 
 // setMark notes up to where the newest segment is durable.

@@ -45,12 +45,14 @@ type world struct {
 	lossy    bool                // mode is not always
 	unread   []Sequence          // ends of groups delivered, but not acknowledged
 	position Sequence            // of the reader
+
+	readFaults map[string]int // by page
 }
 
 func newWorld(t testing.TB, seed uint64) *world {
 	w := &world{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), disk: simdisk.New(seed),
-		byText: map[string]*sent{}, seen: map[Sequence]string{}, now: time.Unix(1_700_000_000, 0),
+		byText: map[string]*sent{}, seen: map[Sequence]string{}, readFaults: map[string]int{}, now: time.Unix(1_700_000_000, 0),
 	}
 	w.cfg = Config{
 		Dir: "/q", Name: "test", manual: true, Limits: Limits{MaxBytes: 512 << 10},

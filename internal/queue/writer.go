@@ -119,6 +119,9 @@ func (w *writer) ready(first Sequence, capacity int64) error {
 // create begins a new segment. Its header goes to disk with the first batch.
 func (w *writer) create(first Sequence, capacity int64) error {
 	q := w.q
+	if err := q.noteUnused(w.prev, first); err != nil {
+		return err
+	}
 	seg := newSegment(q.id, first, q.freeGen(first))
 	f, err := q.fs.Create(q.path(seg.name))
 	if err != nil {

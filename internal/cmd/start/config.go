@@ -13,6 +13,7 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/queue"
 	"github.com/tailrace-cdc/tailrace/internal/remote"
 	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
+	"github.com/tailrace-cdc/tailrace/internal/telemetry"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -37,10 +38,10 @@ type Config struct {
 	StandbyTimeout time.Duration
 	// TotalBytesInFlight is what all loops have in flight together.
 	TotalBytesInFlight flags.Size
-	// TargetConn is the target of the default stream: sqlite:PATH, postgres://… or http://…; empty for the embedded
-	// one. It is stored at the first start, and changes what is stored at later ones.
+	// TargetConn is the target of the default stream: sqlite:PATH, postgres://… or http(s)://…; empty for the
+	// embedded one. It is stored at the first start, and changes what is stored at later ones.
 	TargetConn string
-	// TargetToken is the secret of TargetConn.
+	// TargetToken is what an InfluxDB knows us by.
 	TargetToken string
 	// TargetSchema is the schema of a SQL server that the measurements' tables are in; empty for public.
 	TargetSchema string
@@ -74,6 +75,9 @@ type Config struct {
 	// InstanceID is the origin that points get which have none, and InstanceTag the key of the tag that it
 	// is in; see lineprotocol.AddedTag.
 	InstanceID, InstanceTag string
+	// TelemetryURL takes reports every TelemetryInterval; empty is off. See telemetry.Config.
+	TelemetryURL      string
+	TelemetryInterval time.Duration
 	// GracePeriod bounds how long a shutdown waits for what is in flight.
 	GracePeriod time.Duration
 	// LogFormat is text or json.
@@ -111,8 +115,8 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.DurationVar(&c.ApplyTimeout, "applyTimeout", loop.ApplyTimeout, "the longest that a statement at the target may take")
 	set.DurationVar(&c.RetryDelay, "retryDelay", loop.RetryDelay, "the first delay after a failure; grows exponentially, with jitter, up to 30s")
 	set.DurationVar(&c.StandbyTimeout, "standbyTimeout", loop.StandbyTimeout, "how often progress is stored and told to the source, at the least")
-	set.StringVar(&c.TargetConn, "targetConn", "", "where the default stream goes: postgres://user:password@host/database, http://host:8086?org=ORG&bucket=BUCKET or sqlite:PATH; it is stored; default is an embedded SQLite file")
-	set.StringVar(&c.TargetToken, "targetToken", "", "the token for another InfluxDB, or the password for a database; better given in the environment; it is stored encrypted")
+	set.StringVar(&c.TargetConn, "targetConn", "", "where the default stream goes: postgres://user:password@host/database, sqlite:PATH, or an InfluxDB: http://host:8086?org=ORG&bucket=BUCKET (1.x: ?db=DATABASE&rp=POLICY); it is stored; default is an embedded SQLite file")
+	set.StringVar(&c.TargetToken, "targetToken", "", "the token for an InfluxDB; better given in the environment, where other users do not see it; it is stored encrypted")
 	set.StringVar(&c.TargetSchema, "targetSchema", "", "the schema for the tables of measurements; default is public. In SQLite it is the first part of their names")
 	set.IntVar(&c.TargetDBConns, "targetDBConns", 16, "the most connections to a SQL server")
 	set.StringVar(&c.StagingSchema, "stagingSchema", "_tailrace", "where a SQL server keeps consistent points, leases and dead letters")
@@ -131,6 +135,9 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.Var(&c.KeepFree, "keepFree", "how much of the disk queues leave free; the largest backlog stops first")
 	set.StringVar(&c.InstanceID, "instanceID", "", "give points that bear no origin this one, as the tag --instanceTag, so that servers that replicate to each other can leave out what they had from each other")
 	set.StringVar(&c.InstanceTag, "instanceTag", "tailrace_origin", "the key of the tag that --instanceID adds")
+	set.StringVar(&c.TelemetryURL, "telemetryURL", "", "report every 8 hours how many streams, remotes and bytes in queues there are, the version and the uptime, and nothing else, to this URL; off without one")
+	set.DurationVar(&c.TelemetryInterval, "telemetryInterval", telemetry.DefaultInterval, "how often to report to --telemetryURL")
+	_ = set.MarkHidden("telemetryInterval") // it is there
 	set.DurationVar(&c.GracePeriod, "gracePeriod", 10*time.Second, "how long a shutdown waits for what is in flight")
 	set.Float64Var(&c.ChaosProb, "chaosProb", 0, "for tests: the share of calls between queue and target that go wrong on purpose, from 0 to 1")
 	set.Uint64Var(&c.ChaosSeed, "chaosSeed", 1, "for tests: which calls --chaosProb strikes")
@@ -207,6 +214,14 @@ func (c Config) Validate() error {
 	if _, err := certificate.ParseClientAuth(c.TLSClientAuth); err != nil {
 		return errors.WithMessage(err, "--tlsClientAuth")
 	}
+	if c.TelemetryURL != "" {
+		if err := telemetry.ValidateURL(c.TelemetryURL); err != nil {
+			return errors.WithMessage(err, "--telemetryURL")
+		}
+	}
+	if c.TelemetryInterval <= 0 {
+		return errors.Errorf("--telemetryInterval: %s is too short", c.TelemetryInterval)
+	}
 	if _, err := c.Origin(); err != nil {
 		return errors.WithMessage(err, "--instanceID, --instanceTag")
 	}
@@ -225,25 +240,31 @@ func (c Config) Validate() error {
 	return c.validateTarget()
 }
 
-// validateTarget refuses what a target would pass over in silence. Without --targetConn it is not known
+// validateTarget refuses what the target would pass over in silence. Without --targetConn it is not known
 // here what is stored, if anything is.
 func (c Config) validateTarget() error {
 	if _, err := os.Stat(filepath.Join(c.DataDir, metadataFile)); err == nil && c.TargetConn == "" {
 		return nil
 	}
 	target, err := c.targetConn()
-	if err != nil || target.address.Kind == remote.Postgres {
+	if err != nil {
 		return err
 	}
-	influx, kind := target.address.Kind == remote.Influx, "SQLite"
-	if influx {
-		kind = "an InfluxDB"
+	kind := target.address.Kind
+	if c.TargetToken != "" && kind != remote.Influx {
+		return errors.New("--targetToken is for an InfluxDB; leave it out, or name one with --targetConn")
 	}
-	stays := "is for SQL servers, and the target is " + kind + "; leave it out, or name a server with --targetConn"
+	if kind == remote.Postgres {
+		return nil
+	}
+	stays := "is for SQL servers, and the target is SQLite; leave it out, or name a server with --targetConn"
+	if kind == remote.Influx {
+		stays = "is for SQL targets, and the target is an InfluxDB; leave it out"
+	}
 	switch {
-	case influx && c.TargetSchema != "":
+	case kind == remote.Influx && c.TargetSchema != "":
 		return errors.New("--targetSchema " + stays)
-	case influx && c.IgnoreMissingColumns:
+	case kind == remote.Influx && c.IgnoreMissingColumns:
 		return errors.New("--ignoreMissingColumns " + stays)
 	case c.PooledTarget:
 		return errors.New("--pooledTarget " + stays)

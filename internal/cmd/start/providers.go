@@ -34,7 +34,7 @@ const metadataFile = "metadata.db"
 var Providers = wire.NewSet(
 	NewServer, ProvideLog, ProvideInstallation, ProvideOperator, ProvideRegistry, ProvideLoopMetrics,
 	ProvideFactory, ProvideTally, ProvideDeadLetters, ProvideOpener, ProvideStore, ProvideStreams,
-	ProvideMetadata, ProvideReplication, ProvideCertificate, ProvideHTTP,
+	ProvideMetadata, ProvideReplication, ProvideCertificate, ProvideTelemetry, ProvideHTTP,
 )
 
 // Operator is who may do everything.

@@ -19,6 +19,7 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/server"
 	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
+	"github.com/tailrace-cdc/tailrace/internal/telemetry"
 )
 
 // Server is the running server.
@@ -30,17 +31,19 @@ type Server struct {
 	streams      *influxlogical.Streams
 	certificate  *certificate.Keeper // nil without TLS
 	service      *replication.Service
+	telemetry    *telemetry.Reporter // nil without a URL
 	http         *server.Server
 }
 
 // NewServer puts the parts together.
 func NewServer(
 	config Config, log *slog.Logger, in *installation.Installation, operator Operator,
-	streams *influxlogical.Streams, service *replication.Service, keeper *certificate.Keeper, http *server.Server,
+	streams *influxlogical.Streams, service *replication.Service, keeper *certificate.Keeper,
+	reporter *telemetry.Reporter, http *server.Server,
 ) *Server {
 	return &Server{
 		config: config, log: log, installation: in, operator: operator, streams: streams, service: service,
-		certificate: keeper, http: http,
+		certificate: keeper, telemetry: reporter, http: http,
 	}
 }
 
@@ -64,12 +67,15 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	}
 	s.log.Info("listening", "address", s.Addr().String(), "installation", s.installation.ID(),
 		"dataDir", s.installation.Dir(), "streams", len(s.streams.All()), "tls", s.certificate != nil)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	besides, stop := context.WithCancel(ctx)
+	defer stop()
 	if s.certificate != nil {
-		watching, stop := context.WithCancel(ctx)
-		var watch sync.WaitGroup
-		watch.Go(func() { s.watchCertificate(watching) })
-		defer watch.Wait()
-		defer stop()
+		beside.Go(func() { s.watchCertificate(besides) })
+	}
+	if s.telemetry != nil {
+		beside.Go(func() { s.telemetry.Run(besides) })
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve() }()

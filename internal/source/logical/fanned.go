@@ -213,8 +213,8 @@ func (s *fanned) reject(_ context.Context, r fan.Rejected) fan.Decision {
 	reason := r.Err
 	if reason == nil {
 		reason = errJoined
-	} else if w.config.OnReject != logical.RejectStop && w.loop.rejectRun.Load() >= maxRejectRun {
-		w.loop.failed(onlyRejected(r.Err))
+	} else if w.config.OnReject != logical.RejectStop && w.loop.rejectRun.Load() >= w.loop.maxRejectRun {
+		w.loop.failed(onlyRejected(r.Err, w.loop.maxRejectRun))
 		return fan.Decision{Verdict: fan.Again}
 	}
 	switch w.config.OnReject {

@@ -31,10 +31,11 @@ type Loop struct {
 	rand     func() float64 // for delays; may be nil
 	// open knows the dead letters that are kept, and rejectRun how many mutations have been rejected since
 	// one was accepted.
-	open      *openLetters
-	rejectRun atomic.Int64
-	replaying turn // held by a call of Replay
-	signals   func(ctx context.Context, site string, n int)
+	open         *openLetters
+	rejectRun    atomic.Int64
+	maxRejectRun int64
+	replaying    turn // held by a call of Replay
+	signals      func(ctx context.Context, site string, n int)
 	// control is used by one run at a time, under its switcher's lock.
 	control *mode.Controller
 	// unclean says that the target may be ahead of the consistent point in places, or hold a backfill in

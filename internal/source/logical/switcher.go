@@ -213,8 +213,9 @@ func (s *switcher) passed(staleness mode.Staleness) bool {
 	// The source could not say where its end was. It is taken to be passed when nothing waits, and the source
 	// has had nothing to say for a while: at the beginning of a run nothing waits because nothing was read.
 	_, waits := s.sink.oldest()
+	_, tells := as[logical.Stalenesser](l.dialect)
 	by, known := staleness.Known()
-	return !waits && (!known || by == 0) && time.Since(s.heard) >= s.quiet()
+	return !waits && (known && by == 0 || !tells) && time.Since(s.heard) >= s.quiet()
 }
 
 // quiet is how long a source that cannot tell where its end is must be silent to be taken to be there.

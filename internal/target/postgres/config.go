@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailrace-cdc/tailrace/internal/target/tally"
 	"github.com/tailrace-cdc/tailrace/internal/util/ident"
+	"github.com/tailrace-cdc/tailrace/internal/util/outbound"
 )
 
 // Config says which database is the target and how it is used.
@@ -16,6 +17,8 @@ type Config struct {
 	// DSN is the connection string, a URL or "key=value …", as libpq understands it. It may hold a
 	// password and is never logged.
 	DSN string
+	// Outbound says which hosts may be connected to; nil allows every one.
+	Outbound *outbound.Policy
 	// Conns is how many connections the target has at most, over all loops. Two of them are kept
 	// for leases, memos and tables, so that these never wait for data. Default 16, at least 3.
 	Conns int
@@ -53,7 +56,8 @@ type Config struct {
 	// Logger receives what an operator may want to know. Default: nothing is logged.
 	Logger *slog.Logger
 
-	copyRows int // see minCopyRows; tests set it
+	copyRows  int // see minCopyRows; tests set it
+	mergeRows int // see minMergeRows; tests set it
 }
 
 // controlConns is how many of the connections are not for data. What may wait at the server for
@@ -70,6 +74,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxColumns, 1000)
 	setDefault(&c.MaxTables, 10_000)
 	setDefault(&c.copyRows, minCopyRows)
+	setDefault(&c.mergeRows, minMergeRows)
 	setDefault(&c.ApplicationName, "tailrace")
 	if c.Tally == nil {
 		c.Tally = &tally.Tally{}
