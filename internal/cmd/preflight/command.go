@@ -108,8 +108,12 @@ func (o *Options) examine(ctx context.Context) (string, preflight.Report, error)
 			return "", nil, errors.WithMessage(err, "--targetConn")
 		}
 		config.Token = o.TargetToken
+		shown, _, err := remote.Parse(config.URL)
+		if err != nil {
+			return "", nil, errors.WithMessage(err, "--targetConn")
+		}
 		report, err := influx.Preflight(ctx, config)
-		return config.URL, report, errors.WithMessage(err, "--targetConn")
+		return shown.Text, report, errors.WithMessage(err, "--targetConn")
 	}
 	address, _, err := remote.Parse(o.TargetConn)
 	if err != nil {
