@@ -22,6 +22,7 @@ build: ## build ./tailrace for this machine
 test: deps ## install what the tests need, run everything with the race detector at reduced counts
 	@echo "test: reduced counts; 'make soak' runs the same tests at full counts"
 	CGO_ENABLED=1 $(GO) test -race -count=$(COUNT) -timeout 20m $(PKGS)
+	cd examples/embed && $(GO) vet ./... && CGO_ENABLED=1 $(GO) test -race -count=$(COUNT) ./...
 
 soak: deps ## the same tests at full counts; takes hours
 	@echo "soak: full counts"
@@ -30,6 +31,7 @@ soak: deps ## the same tests at full counts; takes hours
 lint: ## run the linters
 	$(GO) vet $(PKGS)
 	$(GO) tool $(TOOLS) golangci-lint run $(PKGS)
+	cd examples/embed && $(GO) vet ./... && $(GO) tool -modfile=../../tools/go.mod golangci-lint run ./...
 
 bench: deps ## print ratios against ceilings measured in the same run
 	$(GO) test -run '^$$' -bench . -benchmem $(PKGS)

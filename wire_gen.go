@@ -25,7 +25,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	store, cleanup2, err := start.ProvideDeadLetters(installation, logger)
+	store, cleanup2, err := start.ProvideStore(config, installation, logger)
 	if err != nil {
 		cleanup()
 		return nil, nil, err
@@ -36,43 +36,51 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	tally, err := start.ProvideTally(registry)
-	if err != nil {
-		cleanup2()
-		cleanup()
-		return nil, nil, err
-	}
-	target, cleanup3, err := start.ProvideTarget(ctx, config, installation, store, logger, tally)
-	if err != nil {
-		cleanup2()
-		cleanup()
-		return nil, nil, err
-	}
-	queueStore, cleanup4, err := start.ProvideStore(config, installation, logger)
-	if err != nil {
-		cleanup3()
-		cleanup2()
-		cleanup()
-		return nil, nil, err
-	}
 	metrics, err := start.ProvideLoopMetrics(registry)
 	if err != nil {
-		cleanup4()
-		cleanup3()
 		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
 	factory, err := start.ProvideFactory(config, installation, logger, metrics)
 	if err != nil {
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	streams, cleanup3, err := start.ProvideStreams(config, installation, store, factory, logger, registry)
+	if err != nil {
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	metadataStore, cleanup4, err := start.ProvideMetadata(ctx, installation, logger)
+	if err != nil {
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	tally, err := start.ProvideTally(registry)
+	if err != nil {
 		cleanup4()
 		cleanup3()
 		cleanup2()
 		cleanup()
 		return nil, nil, err
 	}
-	streams, cleanup5, err := start.ProvideStreams(config, installation, queueStore, factory, target, logger, registry)
+	deadletterStore, cleanup5, err := start.ProvideDeadLetters(installation, logger)
 	if err != nil {
+		cleanup4()
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	opener := start.ProvideOpener(config, logger, tally, deadletterStore)
+	service, err := start.ProvideReplication(ctx, config, installation, metadataStore, streams, opener, logger)
+	if err != nil {
+		cleanup5()
 		cleanup4()
 		cleanup3()
 		cleanup2()
@@ -88,7 +96,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	server, err := start.ProvideHTTP(config, operator, streams, keeper, logger, registry)
+	reporter, err := start.ProvideTelemetry(config, service, streams, logger)
 	if err != nil {
 		cleanup5()
 		cleanup4()
@@ -97,7 +105,16 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	startServer := start.NewServer(config, logger, installation, operator, target, streams, keeper, server)
+	server, err := start.ProvideHTTP(config, operator, streams, service, keeper, logger, registry)
+	if err != nil {
+		cleanup5()
+		cleanup4()
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	startServer := start.NewServer(config, logger, installation, operator, streams, service, keeper, reporter, server)
 	return startServer, func() {
 		cleanup5()
 		cleanup4()

@@ -93,7 +93,8 @@ type Acknowledger interface {
 
 // A Stalenesser is a Dialect that can tell what is waiting at its source, whether or not it has been
 // read. Without it the loop judges staleness by what it has read and not yet applied, and while that is
-// nothing, staleness is not known and the mode stays.
+// nothing, staleness is not known and the mode stays. And a loop whose fan was cut short has to guess when
+// it has passed what that left in the target, from the source's silence; until then it stays in fan mode.
 type Stalenesser interface {
 	Dialect
 	// OldestPending returns the commit time of the oldest transaction after the given consistent

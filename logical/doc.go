@@ -26,7 +26,7 @@
 //
 // Three rules carry the promises:
 //
-//   - Stamps grow with every transaction, and are the same when a transaction is read again.
+//   - Stamps grow with every transaction, and what lies up to a stamp never changes.
 //   - ReadInto(from) sends exactly what comes after from, whichever stamp that is that was ever sent.
 //   - When a message says Rollback, Process forgets the transaction that it is in, and calls OnRollback.
 //

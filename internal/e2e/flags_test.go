@@ -119,7 +119,8 @@ var startFlags = map[string]func(t *testing.T, s setting){
 		}
 	},
 	"chaosProb": func(t *testing.T, s setting) {
-		p, plain := s.launch(t, "0.1"), launch(t, t.TempDir())
+		// Which calls fail depends on the stream's id, which is random: some runs fail many times in a row.
+		p, plain := s.launch(t, "0.1", "--retryDelay", "5ms"), launch(t, t.TempDir())
 		for i := range 20 {
 			for _, p := range []*process{p, plain} {
 				p.write(fmt.Sprintf("m v=%d %d", i, i+1))
@@ -315,6 +316,18 @@ var startFlags = map[string]func(t *testing.T, s setting){
 			t.Errorf("%v syncs with never", n)
 		}
 	},
+	"telemetryURL": func(t *testing.T, s setting) {
+		c := newCollector(t)
+		p := s.launch(t, c.URL+"/r", "--telemetryInterval", "50ms")
+		defer p.stick()()
+		p.write("a\\ secret\\ name,tag=hidden v=1 1")
+		c.await("nothing is reported", func(r map[string]any) bool { return r["queueBytes"].(float64) > 0 })
+	},
+	"telemetryInterval": func(t *testing.T, s setting) {
+		c := newCollector(t)
+		s.launch(t, "50ms", "--telemetryURL", c.URL)
+		c.await("nothing is reported", func(r map[string]any) bool { return r["streams"].(float64) == 1 && r["remotes"].(float64) == 1 })
+	},
 	"tlsCertificate":  takesTLS,
 	"tlsPrivateKey":   takesTLS,
 	"tlsClientCA":     asksClients,
@@ -339,6 +352,9 @@ var startFlags = map[string]func(t *testing.T, s setting){
 		status, text := p.fill(t, 200)
 		if status != http.StatusServiceUnavailable || !strings.Contains(text, "default") {
 			t.Errorf("the full queue answers %d %s, want 503 and the stream's name", status, text)
+		}
+		if points, bytes := p.metric("replications_queue_points_failed_to_queue"), p.metric("replications_queue_bytes_failed_to_queue"); points != 1 || bytes < 1000 {
+			t.Errorf("%v points of %v bytes count as not queued, want the one", points, bytes)
 		}
 	},
 	"queueFullPolicy": func(t *testing.T, s setting) {
@@ -426,6 +442,41 @@ INSERT INTO left_behind SELECT count(*) FROM pg_prepared_statements; RETURN NEW;
 		awaitCount(t, db, "SELECT count(*) FROM m", 1)
 		awaitCount(t, db, `SELECT count(*) FROM pg_indexes WHERE tablename = 'm' AND (indexdef LIKE '%(host, "time" DESC)' OR indexdef LIKE '%(region, "time" DESC)')`, 2)
 		awaitCount(t, db, `SELECT count(*) FROM pg_indexes WHERE tablename = 'm'`, 3) // and the key
+	},
+	"queueDir": func(t *testing.T, s setting) {
+		dir := filepath.Join(t.TempDir(), "queues")
+		p := s.launch(t, dir)
+		p.write("m v=1 1")
+		onlyQueue(t, dir)
+		if _, err := os.Stat(filepath.Join(p.dir, "replicationq")); !os.IsNotExist(err) {
+			t.Errorf("there is a directory for queues in the data directory too: %v", err)
+		}
+	},
+	"sqliteDir": func(t *testing.T, s setting) {
+		dir := t.TempDir()
+		remote := fmt.Sprintf(`{"name":"there","orgID":"ORG","remoteURL":"sqlite:%s","remoteAPIToken":""}`, filepath.Join(dir, "x.db"))
+		if status, text := s.launch(t, dir).api(http.MethodPost, "/api/v2/remotes", remote); status != http.StatusCreated {
+			t.Errorf("a file in the directory is answered %d %s", status, text)
+		}
+		if status, text := launch(t, t.TempDir()).api(http.MethodPost, "/api/v2/remotes", remote); status != http.StatusBadRequest || !strings.Contains(text, "sqliteDir") {
+			t.Errorf("a file elsewhere is answered %d %s", status, text)
+		}
+	},
+	"allowRemoteHosts": func(t *testing.T, s setting) {
+		remote := `{"name":"there","orgID":"ORG","remoteURL":"http://db.example.net:8086","remoteAPIToken":"x"}`
+		p := s.launch(t, "127.0.0.0/8,*.example.org")
+		if status, text := p.api(http.MethodPost, "/api/v2/remotes", remote); status != http.StatusBadRequest || !strings.Contains(text, "allowRemoteHosts") {
+			t.Errorf("a host that is not allowed is answered %d %s", status, text)
+		}
+		for _, with := range []*process{p, launch(t, t.TempDir())} {
+			url := "http://db.example.net:8086"
+			if with == p {
+				url = "http://db.example.org:8086"
+			}
+			if status, text := with.api(http.MethodPost, "/api/v2/remotes", strings.ReplaceAll(remote, "http://db.example.net:8086", url)); status != http.StatusCreated {
+				t.Errorf("a host that is allowed is answered %d %s", status, text)
+			}
+		}
 	},
 	"backfillWindow": func(t *testing.T, s setting) {
 		short, plain := s.launch(t, "300ms"), launch(t, t.TempDir())

@@ -12,9 +12,9 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/testenv"
 )
 
-// TestTailraceIsTheRemoteOfAnother writes to one server, which sends to another, which stores: also when the
+// TestTargetConnIsAnotherTailrace writes to one server, which sends to another, which stores: also when the
 // other is killed on the way, and a type conflict there becomes a dead letter there, not here.
-func TestTailraceIsTheRemoteOfAnother(t *testing.T) {
+func TestTargetConnIsAnotherTailrace(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"--immediate"}} {
 		t.Run(fmt.Sprint(args), func(t *testing.T) {

@@ -71,6 +71,7 @@ type process struct {
 	url  string
 	http *http.Client
 	dir  string
+	org  string // the id of the default organisation, once a test has looked it up
 	done chan struct{}
 
 	mu  sync.Mutex
@@ -154,6 +155,25 @@ func (p *process) output() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.out.String()
+}
+
+// onlyQueue returns the directory of the only queue of a server. Its name is the stream's id.
+func onlyQueue(t *testing.T, dir string) string {
+	t.Helper()
+	var found []string
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			found = append(found, filepath.Join(dir, e.Name()))
+		}
+	}
+	if len(found) != 1 || len(filepath.Base(found[0])) != 16 {
+		t.Fatalf("the queues are %q, want one that is called by a stream's id", found)
+	}
+	return found[0]
 }
 
 // kill ends the process as a power cut would.

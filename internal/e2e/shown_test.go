@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -65,11 +66,12 @@ func TestMetricsTellTheTruth(t *testing.T) {
 		return p.metric("replications_queue_current_bytes_queued") == 0
 	})
 	_, text := p.get("/metrics")
+	id := filepath.Base(onlyQueue(t, filepath.Join(p.dir, "replicationq")))
 	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "logical_") && !strings.Contains(line, `loop="default"`) {
+		if strings.HasPrefix(line, "logical_") && !strings.Contains(line, `loop="`+id+`"`) {
 			t.Errorf("no loop: %s", line)
 		}
-		if strings.HasPrefix(line, "replications_queue_") && !strings.Contains(line, `replicationID="default"`) {
+		if strings.HasPrefix(line, "replications_queue_") && !strings.Contains(line, `replicationID="`+id+`"`) {
 			t.Errorf("no stream: %s", line)
 		}
 	}

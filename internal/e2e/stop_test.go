@@ -61,7 +61,7 @@ func TestStopDrainsWhatIsInFlightAndSaysSo(t *testing.T) {
 	if code := p.ended(); code != 0 {
 		t.Errorf("exit status %d", code)
 	}
-	for _, says := range []string{"gracePeriod=1m0s", "msg=\"stream stopped\" stream=default unsentBytes=0", "msg=stopped"} {
+	for _, says := range []string{"gracePeriod=1m0s", "name=default unsentBytes=0", "msg=stopped"} {
 		if !strings.Contains(p.output(), says) {
 			t.Errorf("it does not say %s:\n%s", says, p.output())
 		}
@@ -106,7 +106,7 @@ func TestStopLeavesTheBacklogForTheNextStart(t *testing.T) {
 	for i := range writes {
 		p.write(batch{first: 1 + i*points, n: points}.body())
 	}
-	queue := filepath.Join(dir, "replicationq", "default")
+	queue := onlyQueue(t, filepath.Join(dir, "replicationq"))
 	if code, _, stderr := run(t, "", "queue", "stat", queue); code != 1 || !strings.Contains(stderr, filepath.Dir(queue)) || !strings.Contains(stderr, "use") {
 		t.Errorf("the queue of a running server: exit status %d, %s", code, stderr)
 	}
@@ -173,7 +173,7 @@ func TestDamagedQueueDeclaresWhatIsLost(t *testing.T) {
 	}
 	p.stop()
 	release()
-	queue := filepath.Join(dir, "replicationq", "default")
+	queue := onlyQueue(t, filepath.Join(dir, "replicationq"))
 	damage(t, queue)
 	if code, _, stderr := run(t, "", "queue", "verify", queue); code != 1 || !strings.Contains(stderr, "repair") {
 		t.Errorf("queue verify: exit status %d, %s", code, stderr)

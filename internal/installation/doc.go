@@ -5,6 +5,8 @@
 //	    installation.json   version of the layout, and the installation's id, made at its first start
 //	    lock                held by the process that uses the directory
 //	    token               the operator's API token, mode 0600
+//	    metadata.db         buckets, remotes, streams and tokens (package metadata)
+//	    secret.key          encrypts the remotes' secrets in metadata.db, mode 0600: back it up elsewhere
 //	    target.db           the embedded target
 //	    replicationq/ID/    the queue of each stream
 //

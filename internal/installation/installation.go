@@ -108,6 +108,28 @@ func (in *Installation) Token() (token, path string, err error) {
 	return token, path, WriteFile(path, []byte(token+"\n"))
 }
 
+// secretKeySize is how many bytes the key for secrets has.
+const secretKeySize = 32
+
+// SecretKey returns the key that secrets are encrypted with, which is made if its file does not exist.
+func (in *Installation) SecretKey() ([]byte, error) {
+	path := in.Path("secret.key")
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		key := make([]byte, secretKeySize)
+		_, _ = rand.Read(key) // it never fails
+		return key, WriteFile(path, []byte(hex.EncodeToString(key)+"\n"))
+	}
+	if err != nil {
+		return nil, errors.WithStack(err)
+	}
+	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(key) != secretKeySize {
+		return nil, errors.Errorf("%s does not hold a key (64 hexadecimal digits); put the right file back, or remove it and give the remotes their secrets again", path)
+	}
+	return key, nil
+}
+
 // ReadToken reads a token's file.
 func ReadToken(path string) (string, error) {
 	text, err := os.ReadFile(path)

@@ -32,6 +32,27 @@ func TestInstallationKeepsItsIdentityAndToken(t *testing.T) {
 	}
 }
 
+func TestSecretKeyStays(t *testing.T) {
+	t.Parallel()
+	in := open(t, t.TempDir())
+	key, err := in.SecretKey()
+	if err != nil || len(key) != secretKeySize {
+		t.Fatalf("%d bytes, %v", len(key), err)
+	}
+	if info, err := os.Stat(in.Path("secret.key")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the key's file: %v, %v; want mode 0600", info.Mode(), err)
+	}
+	if again, err := in.SecretKey(); err != nil || string(again) != string(key) {
+		t.Errorf("the key changed: %v", err)
+	}
+	if err := os.WriteFile(in.Path("secret.key"), []byte("half a k"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.SecretKey(); err == nil || !strings.Contains(err.Error(), "secret.key") {
+		t.Errorf("a damaged key: %v, want an error that names the file", err)
+	}
+}
+
 func TestSecondProcessIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -127,5 +127,5 @@ type NoQueueError struct{ Dir string }
 
 // Error says what to give.
 func (e *NoQueueError) Error() string {
-	return "queue: " + e.Dir + " holds no queue: give the directory of one stream, such as DATADIR/replicationq/default"
+	return "queue: " + e.Dir + " holds no queue: give the directory of one stream, such as DATADIR/replicationq/ID"
 }

@@ -16,7 +16,9 @@ import (
 // discard is an Intake that keeps nothing.
 type discard struct{}
 
-func (discard) Bucket(_ context.Context, ref string) (Bucket, error) { return Bucket{ref, ref}, nil }
+func (discard) Bucket(_ context.Context, _, ref string) (Bucket, error) {
+	return Bucket{ID: ref, Name: ref}, nil
+}
 
 func (discard) Write(context.Context, string, []lineprotocol.Block) error { return nil }
 

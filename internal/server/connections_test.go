@@ -8,8 +8,11 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // busy opens a connection on which a request has begun and does not end.
@@ -195,4 +198,42 @@ func TestShutdownWithSilentConnections(t *testing.T) {
 		t.Error(err)
 	}
 	until(t, "connections are left", func() bool { return st.conns.count() == 0 })
+}
+
+// More connections than the process may have files are no promise that could be kept.
+func TestConnectionsStayBelowTheFilesThatMayBeOpen(t *testing.T) {
+	t.Parallel()
+	files, known := openFiles()
+	if !known {
+		t.Skip("this system does not say how many files may be open")
+	}
+	st := start(t, Config{MaxConns: 1 << 30}, nil)
+	if st.cfg.MaxConns != files-files/4 || st.conns.cfg.MaxConns != st.cfg.MaxConns || !strings.Contains(st.log.String(), "ulimit -n") {
+		t.Errorf("%d connections of %d files; the log is\n%s", st.cfg.MaxConns, files, st.log)
+	}
+}
+
+func TestFewGatherMetricsAtOnce(t *testing.T) {
+	t.Parallel()
+	begun, release := make(chan struct{}, 100), make(chan struct{})
+	st := start(t, Config{}, nil)
+	st.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "slow"}, func() float64 {
+		begun <- struct{}{}
+		<-release
+		return 1
+	}))
+	var asking sync.WaitGroup
+	for range 8 {
+		asking.Go(func() {
+			if got := st.do(t, http.MethodGet, "/metrics", "", nil); got.status != http.StatusOK {
+				t.Errorf("answer %d", got.status)
+			}
+		})
+		<-begun
+	}
+	if got := st.do(t, http.MethodGet, "/metrics", "", nil); got.status != http.StatusServiceUnavailable {
+		t.Errorf("the ninth is answered %d", got.status)
+	}
+	close(release)
+	asking.Wait()
 }

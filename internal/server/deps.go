@@ -20,6 +20,8 @@ type Deps struct {
 	Health Health
 	// Databases makes and lists buckets for /query; nil means that neither can be done.
 	Databases Databases
+	// Routes are further routes; see Route.
+	Routes []Route
 	// Registerer takes the server's metrics; nil means that they are not registered.
 	Registerer prometheus.Registerer
 	// Gatherer is what /metrics shows; nil means that there is no /metrics.
@@ -30,14 +32,15 @@ type Deps struct {
 	Now func() time.Time
 }
 
-// A Bucket is a place that clients write to.
-type Bucket struct{ ID, Name string }
+// A Bucket is a place that clients write to. OrgID is the organisation that owns it.
+type Bucket struct{ ID, Name, OrgID string }
 
 // An Intake makes writes durable. Its methods are called concurrently.
 type Intake interface {
-	// Bucket finds a bucket by its id or its name; an id goes first. If there is none, it returns an
-	// *UnknownBucketError.
-	Bucket(ctx context.Context, ref string) (Bucket, error)
+	// Bucket finds a bucket by its id or its name; an id goes first. org is the organisation that the
+	// client names, by id or name, or empty: it decides between buckets of one name. If there is none,
+	// it returns an *UnknownBucketError.
+	Bucket(ctx context.Context, org, ref string) (Bucket, error)
 
 	// Write makes one write request durable in all streams of the bucket that has this id. It does
 	// not keep the blocks' memory after it has returned. Its errors are told apart as documented at
@@ -53,8 +56,26 @@ type Authorizer interface {
 	Authorize(ctx context.Context, token string) (p Principal, ok bool)
 }
 
-// AllBuckets in a Principal stands for every bucket.
-const AllBuckets = "*"
+// Actions of a Grant.
+const (
+	Read  = "read"
+	Write = "write"
+)
+
+// A Resource is something that needs a permission.
+type Resource struct {
+	// Type is orgs, buckets, remotes, replications or authorizations.
+	Type string
+	// ID is empty for one that does not exist yet, and OrgID for an organisation that does not.
+	ID, OrgID string
+}
+
+// A Grant allows one action on resources of one type: on all of them, those of one organisation, or one.
+type Grant struct{ Action, Type, ID, OrgID string }
+
+func (g Grant) covers(action string, r Resource) bool {
+	return g.Action == action && g.Type == r.Type && (g.ID == "" || g.ID == r.ID) && (g.OrgID == "" || g.OrgID == r.OrgID)
+}
 
 // A Principal is who sends a request, and what it may do.
 type Principal struct {
@@ -62,24 +83,30 @@ type Principal struct {
 	Name string
 	// Manage allows everything.
 	Manage bool
-	// Write and Read are the ids of the buckets that it may write to and read from.
-	Write, Read []string
+	// Grants are what it may do if it may not do everything.
+	Grants []Grant
 }
 
-// MayWrite reports whether it may write to the bucket.
-func (p Principal) MayWrite(b Bucket) bool { return p.Manage || covers(p.Write, b) }
-
-// MayRead reports whether it may see the bucket.
-func (p Principal) MayRead(b Bucket) bool { return p.Manage || covers(p.Read, b) }
-
-func covers(ids []string, b Bucket) bool {
-	for _, id := range ids {
-		if id == b.ID || id == AllBuckets {
+// May reports whether it may do something.
+func (p Principal) May(action string, r Resource) bool {
+	if p.Manage {
+		return true
+	}
+	for _, g := range p.Grants {
+		if g.covers(action, r) {
 			return true
 		}
 	}
 	return false
 }
+
+func (b Bucket) resource() Resource { return Resource{Type: "buckets", ID: b.ID, OrgID: b.OrgID} }
+
+// MayWrite reports whether it may write to the bucket.
+func (p Principal) MayWrite(b Bucket) bool { return p.May(Write, b.resource()) }
+
+// MayRead reports whether it may see the bucket.
+func (p Principal) MayRead(b Bucket) bool { return p.May(Read, b.resource()) }
 
 // Health says how the server does. Its methods are called concurrently, and answer at once.
 type Health interface {
@@ -102,8 +129,9 @@ type StreamHealth struct {
 
 // Databases makes and lists buckets, as /query calls them databases.
 type Databases interface {
-	// Create makes a bucket of this name, unless there is one.
-	Create(ctx context.Context, name string) error
+	// Create makes a bucket of this name, unless there is one. org is the organisation that the client
+	// names, by id or name, or empty.
+	Create(ctx context.Context, org, name string) error
 	// List returns all buckets.
 	List(ctx context.Context) ([]Bucket, error)
 }

@@ -8,11 +8,26 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Whatever is asked, the answer is one of ours, errors have the form of their API, and a write is
 // kept if and only if the answer says so.
 func FuzzServeHTTP(f *testing.F) {
+	reg := prometheus.NewRegistry()
+	all, err := New(Config{}, Deps{Intake: newIntake(), Authorizer: NewTokens(nil), Registerer: reg, Gatherer: reg, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for path, rt := range all.routes.exact {
+		for method := range rt.methods {
+			for _, body := range []string{"", "m v=1 5\n", zipped("m v=1 5\n"), `{"name":"x"}`, "q=SHOW+DATABASES", "\x00\xff"} {
+				f.Add(method, path+"?bucket=one&db=one&q=x", "Token "+operator, "", []byte(body))
+			}
+			f.Add(method, path, "", "gzip", []byte("m v=1 5\n"))
+		}
+	}
 	for _, path := range []string{v2one, "/write?db=one", "/query?q=SHOW+DATABASES", "/ping", "/health", "/ready?stream=x", "/api/v2/query", "/x"} {
 		f.Add("POST", path, "Token "+operator, "", []byte("m v=1 5\nm v="))
 		f.Add("GET", path, basic("u", operator), "gzip", []byte(zipped("m v=1 5\n")))
@@ -24,7 +39,9 @@ func FuzzServeHTTP(f *testing.F) {
 			return
 		}
 		in := newIntake()
+		reg := prometheus.NewRegistry()
 		s, err := New(Config{MaxBodySize: 64 << 10}, Deps{
+			Registerer: reg, Gatherer: reg,
 			Intake: in, Databases: in, Authorizer: NewTokens(map[string]Principal{operator: {Manage: true}, writer: {}}),
 			Log: slog.New(slog.DiscardHandler),
 		})
@@ -36,6 +53,7 @@ func FuzzServeHTTP(f *testing.F) {
 		r.Method, r.URL = method, u
 		r.Header.Set("Authorization", auth)
 		r.Header.Set("Content-Encoding", encoding)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, r)
 		kept := in.all()

@@ -55,7 +55,7 @@ func newIntake() *intake {
 	}
 }
 
-func (i *intake) Bucket(_ context.Context, ref string) (Bucket, error) {
+func (i *intake) Bucket(_ context.Context, _, ref string) (Bucket, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, b := range i.buckets {
@@ -82,7 +82,7 @@ func (i *intake) Write(ctx context.Context, bucket string, blocks []lineprotocol
 	return nil
 }
 
-func (i *intake) Create(_ context.Context, name string) error {
+func (i *intake) Create(_ context.Context, _, name string) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.buckets = append(i.buckets, Bucket{ID: "id of " + name, Name: name})
@@ -143,8 +143,8 @@ func start(tb testing.TB, cfg Config, change func(*Deps)) *site {
 		Intake: st.intake,
 		Authorizer: NewTokens(map[string]Principal{
 			operator: {Name: "operator", Manage: true},
-			writer:   {Name: "writer", Write: []string{id}},
-			reader:   {Name: "reader", Read: []string{id}},
+			writer:   {Name: "writer", Grants: []Grant{{Action: Write, Type: "buckets", ID: id}}},
+			reader:   {Name: "reader", Grants: []Grant{{Action: Read, Type: "buckets", ID: id}}},
 		}),
 		Databases: st.intake, Registerer: st.reg, Gatherer: st.reg,
 		Log: slog.New(slog.NewTextHandler(st.log, &slog.HandlerOptions{Level: slog.LevelDebug})),

@@ -73,7 +73,8 @@ func (m *metrics) observe(route string, status int, took time.Duration) {
 
 // metricsHandler answers /metrics.
 func metricsHandler(g prometheus.Gatherer) handler {
-	h := promhttp.HandlerFor(g, promhttp.HandlerOpts{})
+	const atOnce = 8 // Gathering costs more than asking for it, and needs no token.
+	h := promhttp.HandlerFor(g, promhttp.HandlerOpts{MaxRequestsInFlight: atOnce})
 	return func(w http.ResponseWriter, r *http.Request) *problem {
 		h.ServeHTTP(w, r)
 		return nil

@@ -15,6 +15,8 @@ import (
 // A problem is why a request is not answered with success.
 type problem struct {
 	status int
+	// word is InfluxDB's word for the problem, if it is not the one that belongs to the status.
+	word string
 	// message is for the client. It holds no secret, and for a status of 500 and above none of the
 	// phrases by which clients take a failure for a success (see TestNoFailureReadsLikeASuccess).
 	message string
@@ -41,11 +43,15 @@ var codes = map[int]string{
 	http.StatusMethodNotAllowed:      "method not allowed",
 	http.StatusRequestTimeout:        "request timeout",
 	http.StatusRequestEntityTooLarge: "request too large",
+	http.StatusUnprocessableEntity:   "unprocessable entity",
 	http.StatusNotImplemented:        "not implemented",
 	http.StatusServiceUnavailable:    "unavailable",
 }
 
 func (p *problem) code() string {
+	if p.word != "" {
+		return p.word
+	}
 	if code, ok := codes[p.status]; ok {
 		return code
 	}

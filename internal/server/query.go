@@ -128,16 +128,16 @@ func (s *Server) createDatabase(r *http.Request, who Principal, name string) (re
 	case name == "" || len(name) > longest || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' }):
 		return result{}, problemf(http.StatusBadRequest, "invalid database name")
 	}
-	if b, p := s.bucket(r.Context(), name); p == nil && (who.MayWrite(b) || who.MayRead(b)) {
+	if b, p := s.bucket(r.Context(), "", name); p == nil && (who.MayWrite(b) || who.MayRead(b)) {
 		return result{}, nil // It is there already, and that is no secret to this token.
 	}
 	switch {
-	case !who.Manage:
+	case !who.May(Write, Resource{Type: "buckets"}):
 		return result{}, problemf(http.StatusForbidden, "the token may not create databases")
 	case s.deps.Databases == nil:
 		return result{}, problemf(http.StatusNotImplemented, "databases cannot be created here: create a bucket and a replication for it")
 	}
-	if err := s.deps.Databases.Create(r.Context(), name); err != nil {
+	if err := s.deps.Databases.Create(r.Context(), orgOf(r.URL.Query()), name); err != nil {
 		return result{}, s.intakeProblem(err)
 	}
 	return result{}, nil

@@ -16,7 +16,7 @@ import (
 type Server struct {
 	cfg        Config
 	deps       Deps
-	routes     map[string]route
+	routes     router
 	budget     *budget
 	metrics    *metrics
 	refusals   *refusalLog
@@ -32,13 +32,6 @@ type Server struct {
 
 // A handler answers a request, or returns why it does not.
 type handler func(http.ResponseWriter, *http.Request) *problem
-
-// A route is a path with its handlers by method.
-type route struct {
-	form    form
-	methods map[string]handler
-	allow   string
-}
 
 // New returns a Server. It does not listen yet.
 func New(cfg Config, deps Deps) (*Server, error) {
@@ -68,31 +61,31 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if s.metrics, err = newMetrics(deps.Registerer, s.budget, s.conns); err != nil {
 		return nil, err
 	}
-	s.routes = s.table()
+	if s.routes, err = newRouter(append(s.table(), s.added()...)); err != nil {
+		return nil, err
+	}
 	s.http = s.httpServer()
 	return s, nil
 }
 
-// table returns all routes. The REST API of remotes and replications will stand here too.
-func (s *Server) table() map[string]route {
-	get := func(h handler) map[string]handler {
-		return map[string]handler{http.MethodGet: h, http.MethodHead: h}
-	}
-	t := map[string]route{
-		"/api/v2/write": {form: formV2, methods: map[string]handler{http.MethodPost: s.writeV2}, allow: "POST"},
-		"/write":        {form: formV1, methods: map[string]handler{http.MethodPost: s.writeV1}, allow: "POST"},
-		"/query":        {form: formV1, methods: map[string]handler{http.MethodPost: s.query, http.MethodGet: s.query}, allow: "GET, POST"},
-		"/ping":         {methods: get(s.ping), allow: "GET, HEAD"},
-		"/health":       {methods: get(s.health), allow: "GET, HEAD"},
-		"/ready":        {methods: get(s.ready), allow: "GET, HEAD"},
-		"/api/v2/query": {methods: map[string]handler{http.MethodPost: notImplemented(noStore)}, allow: "POST"},
-		"/api/v2/delete": {methods: map[string]handler{http.MethodPost: notImplemented(
-			"deletes are not replicated, and Tailrace stores nothing to delete from: delete at the target")}, allow: "POST"},
+// table returns the routes that the server has of its own.
+func (s *Server) table() []endpoint {
+	table := []endpoint{
+		{http.MethodPost, "/api/v2/write", formV2, s.writeV2},
+		{http.MethodPost, "/write", formV1, s.writeV1},
+		{http.MethodPost, "/query", formV1, s.query},
+		{http.MethodGet, "/query", formV1, s.query},
+		{http.MethodGet, "/ping", formV2, s.ping},
+		{http.MethodGet, "/health", formV2, s.health},
+		{http.MethodGet, "/ready", formV2, s.ready},
+		{http.MethodPost, "/api/v2/query", formV2, notImplemented(noStore)},
+		{http.MethodPost, "/api/v2/delete", formV2, notImplemented(
+			"deletes are not replicated, and Tailrace stores nothing to delete from: delete at the target")},
 	}
 	if s.deps.Gatherer != nil {
-		t["/metrics"] = route{methods: get(metricsHandler(s.deps.Gatherer)), allow: "GET, HEAD"}
+		table = append(table, endpoint{http.MethodGet, "/metrics", formV2, metricsHandler(s.deps.Gatherer)})
 	}
-	return t
+	return table
 }
 
 // ServeHTTP implements http.Handler.
@@ -105,12 +98,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// A body that nobody reads is read by net/http before the answer, or after it, and not for ever.
 		_ = rec.conn.SetReadDeadline(begun.Add(s.cfg.BodyTimeout))
 	}
-	rt, found := s.routes[r.URL.Path]
-	name := r.URL.Path
-	if !found {
-		name = "other" // A path is the client's choice, and a label must not be.
+	rt := s.routes.find(r)
+	name := "other" // A path is the client's choice, and a label must not be.
+	if rt != nil {
+		name = rt.pattern
+	} else {
+		rt = &route{}
 	}
-	if p := s.dispatch(rec, r, rt, found); p != nil {
+	if p := s.dispatch(rec, r, rt); p != nil {
 		if rec.status == 0 {
 			p.answer(rec, rt.form)
 		}
@@ -120,8 +115,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // dispatch calls the route's handler, and turns a panic into an answer.
-func (s *Server) dispatch(w *recorder, r *http.Request, rt route, found bool) (p *problem) {
-	if !found {
+func (s *Server) dispatch(w *recorder, r *http.Request, rt *route) (p *problem) {
+	if rt.pattern == "" {
 		return problemf(http.StatusNotFound, "path not found")
 	}
 	h, ok := rt.methods[r.Method]

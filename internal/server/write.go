@@ -28,7 +28,7 @@ func (s *Server) writeV2(w http.ResponseWriter, r *http.Request) *problem {
 	if ref == "" {
 		return problemf(http.StatusNotFound, "bucket not found: name one, as ?bucket=NAME or ?bucket=ID")
 	}
-	bucket, p := s.bucket(r.Context(), ref)
+	bucket, p := s.bucket(r.Context(), orgOf(params), ref)
 	if p != nil {
 		return p
 	}
@@ -50,7 +50,7 @@ func (s *Server) writeV1(w http.ResponseWriter, r *http.Request) *problem {
 	if ref == "" {
 		return problemf(http.StatusBadRequest, "database is required")
 	}
-	bucket, p := s.bucket(r.Context(), ref)
+	bucket, p := s.bucket(r.Context(), "", ref)
 	if p != nil {
 		if p.status == http.StatusNotFound {
 			p.message = fmt.Sprintf("database not found: %q", ref)
@@ -58,6 +58,14 @@ func (s *Server) writeV1(w http.ResponseWriter, r *http.Request) *problem {
 		return p
 	}
 	return s.write(w, r, who, bucket, lineprotocol.Options{Precision: precision, Mode: lineprotocol.Partial})
+}
+
+// orgOf returns the organisation that the parameters name, by id or name.
+func orgOf(params url.Values) string {
+	if id := params.Get("orgID"); id != "" {
+		return id
+	}
+	return params.Get("org")
 }
 
 // defaultPolicy is the retention policy that a 1.x database has by itself.
@@ -74,11 +82,11 @@ func databaseRef(params url.Values) string {
 
 // bucket finds a bucket. DB/autogen is DB too; no other policy is, because the points of two policies
 // (raw and downsampled, say) must not run into one table.
-func (s *Server) bucket(ctx context.Context, ref string) (Bucket, *problem) {
-	b, err := s.deps.Intake.Bucket(ctx, ref)
+func (s *Server) bucket(ctx context.Context, org, ref string) (Bucket, *problem) {
+	b, err := s.deps.Intake.Bucket(ctx, org, ref)
 	var unknown *UnknownBucketError
 	if db, found := strings.CutSuffix(ref, "/"+defaultPolicy); found && errors.As(err, &unknown) {
-		b, err = s.deps.Intake.Bucket(ctx, db)
+		b, err = s.deps.Intake.Bucket(ctx, org, db)
 	}
 	if err != nil {
 		return b, s.intakeProblem(err)

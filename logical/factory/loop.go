@@ -2,6 +2,7 @@ package factory
 
 import (
 	"context"
+	"time"
 
 	"github.com/pkg/errors"
 
@@ -24,9 +25,14 @@ func (l *Loop) Status() Status { return statusOf(l.inner.Status()) }
 // before Status, so that no change is missed.
 func (l *Loop) Changed() <-chan struct{} { return l.inner.Changed() }
 
-// Wait waits until the status is as asked for. It fails when ctx is done, or when the loop has ended and
+// lookEvery is how often Wait looks at what changes without a change of the status: the staleness.
+const lookEvery = 100 * time.Millisecond
+
+// Wait waits until the status is as asked for, its staleness included. It fails when ctx is done, or when the loop has ended and
 // its last status is not as asked for.
 func (l *Loop) Wait(ctx context.Context, holds func(Status) bool) error {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	for {
 		changed, done := l.Changed(), l.Done()
 		if holds(l.Status()) {
@@ -34,7 +40,7 @@ func (l *Loop) Wait(ctx context.Context, holds func(Status) bool) error {
 		}
 		select {
 		case <-changed:
-			continue
+		case <-look.C:
 		case <-done:
 			if holds(l.Status()) {
 				return nil

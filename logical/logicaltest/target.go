@@ -54,6 +54,7 @@ func RunTarget(t *testing.T, open func(t testing.TB) logical.Target, opts Option
 		{"LeaseKeepsAnotherHolderOut", s.lease},
 		{"VanishedHolderIsReplacedAfterItsLease", s.vanished},
 		{"LoopsDoNotDisturbEachOther", s.manyLoops},
+		{"ForgottenLoopIsUnknown", s.forget},
 		{"CancelledContextLeavesTheTargetUsable", s.cancelled},
 		{"ClosedTargetSaysSo", s.closed},
 	} {

@@ -65,7 +65,7 @@ func (d *demo) run(ctx context.Context) error {
 		return err
 	}
 	d.sayf("A server runs at http://%s, its data is in %s.\n", server.Addr(), d.dir)
-	c := newClient(server.Addr().String(), start.DefaultBucket, server.Token())
+	c := newClient(server.Addr().String(), start.Default, server.Token())
 	err = d.show(ctx, server, c, store)
 	stop()
 	if stopped := <-served; err == nil {
@@ -91,7 +91,7 @@ func (d *demo) show(ctx context.Context, server *start.Server, c *client, store 
 			return err
 		}
 		d.sayf("The stream goes on, with --backfillWindow %s. Live points keep flowing; Ctrl-C ends the demo.\n", backfillWindow)
-		if err := stream.Resume(); err != nil {
+		if err := stream.Resume(ctx); err != nil {
 			return err
 		}
 		return d.watch(ctx, server)
@@ -99,7 +99,7 @@ func (d *demo) show(ctx context.Context, server *start.Server, c *client, store 
 	if err := group.Wait(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	if err := stream.Resume(); err != nil { // if the demo was ended before that
+	if err := stream.Resume(context.WithoutCancel(ctx)); err != nil { // if the demo was ended before that
 		return err
 	}
 	if err := d.settle(context.WithoutCancel(ctx), server); err != nil {

@@ -72,7 +72,7 @@ func statCommand() *cobra.Command {
 		Short: "Show what is in a queue",
 		Long: `Show what is in a queue: how much is unsent and how old it is, where the cursor
 stands, what was lost and why. Headers are read, payloads are not.`,
-		Example: `  tailrace queue stat /var/lib/tailrace/replicationq/default
+		Example: `  tailrace queue stat /var/lib/tailrace/replicationq/0a1b2c3d4e5f6789
   tailrace queue stat --json ./copy | jq .unsentBytes`,
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -102,8 +102,8 @@ func verifyCommand() *cobra.Command {
 		Long: `Check every byte of a queue: headers, sums, order, and that payloads can be
 decompressed. It changes nothing, and fails if there is anything to complain
 about. What a crash cut short is no complaint: nobody was told that it is kept.`,
-		Example: `  tailrace queue verify /var/lib/tailrace/replicationq/default
-  cp -a /var/lib/tailrace/replicationq/default ./copy && tailrace queue verify --json ./copy`,
+		Example: `  tailrace queue verify /var/lib/tailrace/replicationq/0a1b2c3d4e5f6789
+  cp -a /var/lib/tailrace/replicationq/0a1b2c3d4e5f6789 ./copy && tailrace queue verify --json ./copy`,
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := config(args[0])
@@ -137,7 +137,7 @@ func dumpCommand() *cobra.Command {
 		Long: `Write the unsent content of a queue to the standard output, as line protocol with
 timestamps in nanoseconds, ready to be written to another server. Damaged blocks
 are left out, and told about at the end.`,
-		Example: `  tailrace queue dump /var/lib/tailrace/replicationq/default > rescued.lp
+		Example: `  tailrace queue dump /var/lib/tailrace/replicationq/0a1b2c3d4e5f6789 > rescued.lp
   tailrace queue dump --json --all ./copy | jq -r .payload`,
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -162,8 +162,8 @@ func repairCommand() *cobra.Command {
 copies of damaged bytes go into the folder aside. What is missing is declared
 lost, so that the stream can go on and the loss is counted. A server does the
 same by itself when it meets damage.`,
-		Example: `  cp -a /var/lib/tailrace/replicationq/default ./before
-  tailrace queue repair /var/lib/tailrace/replicationq/default`,
+		Example: `  cp -a /var/lib/tailrace/replicationq/0a1b2c3d4e5f6789 ./before
+  tailrace queue repair /var/lib/tailrace/replicationq/0a1b2c3d4e5f6789`,
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := config(args[0])

@@ -1,16 +1,19 @@
 package start
 
 import (
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/pkg/errors"
 	"github.com/spf13/pflag"
 
 	"github.com/tailrace-cdc/tailrace/internal/cmd/flags"
-	"github.com/tailrace-cdc/tailrace/internal/cmd/targetconn"
 	"github.com/tailrace-cdc/tailrace/internal/lineprotocol"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
+	"github.com/tailrace-cdc/tailrace/internal/remote"
 	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
+	"github.com/tailrace-cdc/tailrace/internal/telemetry"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -36,7 +39,7 @@ type Config struct {
 	// TotalBytesInFlight is what all loops have in flight together.
 	TotalBytesInFlight flags.Size
 	// TargetConn is the target of the default stream: sqlite:PATH, postgres://… or http(s)://…; empty for the
-	// embedded one.
+	// embedded one. It is stored at the first start, and changes what is stored at later ones.
 	TargetConn string
 	// TargetToken is what an InfluxDB knows us by.
 	TargetToken string
@@ -46,6 +49,12 @@ type Config struct {
 	TargetDBConns int
 	StagingSchema string
 	IndexTags     []string
+	// QueueDir is where the queues are; empty for replicationq in DataDir.
+	QueueDir string
+	// SQLiteDir is where database files may lie that come over the API; empty for DataDir.
+	// AllowRemoteHosts are the hosts that remotes may name that come over the API; empty for all.
+	SQLiteDir        string
+	AllowRemoteHosts []string
 	// PooledTarget says that a connection pooler in transaction mode stands in front of the SQL server.
 	PooledTarget bool
 	// IgnoreMissingColumns leaves out values that a table of the user's has no column for.
@@ -66,6 +75,9 @@ type Config struct {
 	// InstanceID is the origin that points get which have none, and InstanceTag the key of the tag that it
 	// is in; see lineprotocol.AddedTag.
 	InstanceID, InstanceTag string
+	// TelemetryURL takes reports every TelemetryInterval; empty is off. See telemetry.Config.
+	TelemetryURL      string
+	TelemetryInterval time.Duration
 	// GracePeriod bounds how long a shutdown waits for what is in flight.
 	GracePeriod time.Duration
 	// LogFormat is text or json.
@@ -103,8 +115,8 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.DurationVar(&c.ApplyTimeout, "applyTimeout", loop.ApplyTimeout, "the longest that a statement at the target may take")
 	set.DurationVar(&c.RetryDelay, "retryDelay", loop.RetryDelay, "the first delay after a failure; grows exponentially, with jitter, up to 30s")
 	set.DurationVar(&c.StandbyTimeout, "standbyTimeout", loop.StandbyTimeout, "how often progress is stored and told to the source, at the least")
-	set.StringVar(&c.TargetConn, "targetConn", "", "where the default stream goes: postgres://user:password@host/database, sqlite:PATH, or an InfluxDB: http://host:8086?org=ORG&bucket=BUCKET (1.x: ?db=DATABASE&rp=POLICY); default is an embedded SQLite file")
-	set.StringVar(&c.TargetToken, "targetToken", "", "the token for an InfluxDB; better given in the environment, where other users do not see it")
+	set.StringVar(&c.TargetConn, "targetConn", "", "where the default stream goes: postgres://user:password@host/database, sqlite:PATH, or an InfluxDB: http://host:8086?org=ORG&bucket=BUCKET (1.x: ?db=DATABASE&rp=POLICY); it is stored; default is an embedded SQLite file")
+	set.StringVar(&c.TargetToken, "targetToken", "", "the token for an InfluxDB; better given in the environment, where other users do not see it; it is stored encrypted")
 	set.StringVar(&c.TargetSchema, "targetSchema", "", "the schema for the tables of measurements; default is public. In SQLite it is the first part of their names")
 	set.IntVar(&c.TargetDBConns, "targetDBConns", 16, "the most connections to a SQL server")
 	set.StringVar(&c.StagingSchema, "stagingSchema", "_tailrace", "where a SQL server keeps consistent points, leases and dead letters")
@@ -114,12 +126,18 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.DurationVar(&c.BackfillWindow, "backfillWindow", 10*time.Minute, "fan out when the oldest write that waits is older than this, and go back to serial below half of it; 0s is never")
 	set.IntVar(&c.FanShards, "fanShards", 0, "target transactions in flight in fan mode; 0 is max(4, 2 × CPUs), and at most targetDBConns less two")
 	set.BoolVar(&c.Immediate, "immediate", false, "fan out always: faster, in order per key, but readers see writes in part")
+	set.StringVar(&c.QueueDir, "queueDir", "", "the queues live here, each in a directory of its own; default is replicationq in the data directory")
+	set.StringVar(&c.SQLiteDir, "sqliteDir", "", "remotes that are made over the API may use SQLite files below this directory; default is the data directory")
+	set.StringSliceVar(&c.AllowRemoteHosts, "allowRemoteHosts", nil, "remotes that are made over the API may name these hosts only: names, *.names, addresses or networks such as 10.0.0.0/8; default is all")
 	set.StringVar(&c.QueueSync, "queueSync", "always", "when a write is durable: always (a power cut loses nothing), interval (at most a second) or never (up to the system)")
 	set.Var(&c.MaxQueueSize, "maxQueueSize", "the most that may wait in a stream's queue, as stored (a point takes some 20 bytes)")
 	set.StringVar(&c.QueueFullPolicy, "queueFullPolicy", "refuse", "when a queue is full: refuse (503), dropOldest or dropNewest; what is dropped is counted and recorded")
 	set.Var(&c.KeepFree, "keepFree", "how much of the disk queues leave free; the largest backlog stops first")
 	set.StringVar(&c.InstanceID, "instanceID", "", "give points that bear no origin this one, as the tag --instanceTag, so that servers that replicate to each other can leave out what they had from each other")
 	set.StringVar(&c.InstanceTag, "instanceTag", "tailrace_origin", "the key of the tag that --instanceID adds")
+	set.StringVar(&c.TelemetryURL, "telemetryURL", "", "report every 8 hours how many streams, remotes and bytes in queues there are, the version and the uptime, and nothing else, to this URL; off without one")
+	set.DurationVar(&c.TelemetryInterval, "telemetryInterval", telemetry.DefaultInterval, "how often to report to --telemetryURL")
+	_ = set.MarkHidden("telemetryInterval") // it is there
 	set.DurationVar(&c.GracePeriod, "gracePeriod", 10*time.Second, "how long a shutdown waits for what is in flight")
 	set.Float64Var(&c.ChaosProb, "chaosProb", 0, "for tests: the share of calls between queue and target that go wrong on purpose, from 0 to 1")
 	set.Uint64Var(&c.ChaosSeed, "chaosSeed", 1, "for tests: which calls --chaosProb strikes")
@@ -196,6 +214,14 @@ func (c Config) Validate() error {
 	if _, err := certificate.ParseClientAuth(c.TLSClientAuth); err != nil {
 		return errors.WithMessage(err, "--tlsClientAuth")
 	}
+	if c.TelemetryURL != "" {
+		if err := telemetry.ValidateURL(c.TelemetryURL); err != nil {
+			return errors.WithMessage(err, "--telemetryURL")
+		}
+	}
+	if c.TelemetryInterval <= 0 {
+		return errors.Errorf("--telemetryInterval: %s is too short", c.TelemetryInterval)
+	}
 	if _, err := c.Origin(); err != nil {
 		return errors.WithMessage(err, "--instanceID, --instanceTag")
 	}
@@ -214,23 +240,31 @@ func (c Config) Validate() error {
 	return c.validateTarget()
 }
 
-// validateTarget refuses what the target would pass over in silence.
+// validateTarget refuses what the target would pass over in silence. Without --targetConn it is not known
+// here what is stored, if anything is.
 func (c Config) validateTarget() error {
-	kind, _, err := targetconn.Parse(c.TargetConn)
-	if err == nil && c.TargetToken != "" && kind != targetconn.InfluxDB {
-		err = errors.New("--targetToken is for an InfluxDB; leave it out, or name one with --targetConn")
+	if _, err := os.Stat(filepath.Join(c.DataDir, metadataFile)); err == nil && c.TargetConn == "" {
+		return nil
 	}
-	if err != nil || kind == targetconn.Postgres {
+	target, err := c.targetConn()
+	if err != nil {
 		return err
 	}
+	kind := target.address.Kind
+	if c.TargetToken != "" && kind != remote.Influx {
+		return errors.New("--targetToken is for an InfluxDB; leave it out, or name one with --targetConn")
+	}
+	if kind == remote.Postgres {
+		return nil
+	}
 	stays := "is for SQL servers, and the target is SQLite; leave it out, or name a server with --targetConn"
-	if kind == targetconn.InfluxDB {
+	if kind == remote.Influx {
 		stays = "is for SQL targets, and the target is an InfluxDB; leave it out"
 	}
 	switch {
-	case kind == targetconn.InfluxDB && c.TargetSchema != "":
+	case kind == remote.Influx && c.TargetSchema != "":
 		return errors.New("--targetSchema " + stays)
-	case kind == targetconn.InfluxDB && c.IgnoreMissingColumns:
+	case kind == remote.Influx && c.IgnoreMissingColumns:
 		return errors.New("--ignoreMissingColumns " + stays)
 	case c.PooledTarget:
 		return errors.New("--pooledTarget " + stays)

@@ -2,8 +2,9 @@ package start
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	stderrors "errors"
-	"fmt"
 	"sync"
 	"syscall"
 	"time"
@@ -11,18 +12,21 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/lineprotocol"
+	"github.com/tailrace-cdc/tailrace/internal/metadata"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
+	"github.com/tailrace-cdc/tailrace/internal/replication"
 	"github.com/tailrace-cdc/tailrace/internal/server"
+	"github.com/tailrace-cdc/tailrace/internal/server/api"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
-	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
-	"github.com/tailrace-cdc/tailrace/logical"
 )
 
 // intake is the streams as the HTTP server sees them: its interfaces and its errors on one side, the
 // streams' on the other.
 type intake struct {
-	streams *influxlogical.Streams
-	trouble *trouble
+	streams  *influxlogical.Streams
+	service  *replication.Service
+	operator [sha256.Size]byte
+	trouble  *trouble
 }
 
 // trouble remembers why the last write could not be made durable, for as long as that is news.
@@ -51,16 +55,61 @@ func (t *trouble) get() error {
 }
 
 var (
-	_ server.Intake = intake{}
-	_ server.Health = intake{}
+	_ server.Intake     = intake{}
+	_ server.Health     = intake{}
+	_ server.Databases  = intake{}
+	_ server.Authorizer = intake{}
 )
 
-// Bucket implements server.Intake. A bucket's name is its id.
-func (in intake) Bucket(_ context.Context, ref string) (server.Bucket, error) {
-	if !in.streams.HasBucket(ref) {
+// Authorize implements server.Authorizer.
+func (in intake) Authorize(_ context.Context, token string) (server.Principal, bool) {
+	sum := sha256.Sum256([]byte(token))
+	if subtle.ConstantTimeCompare(sum[:], in.operator[:]) == 1 {
+		return server.Principal{Name: "operator", Manage: true}, true
+	}
+	return api.Principal(in.service, token)
+}
+
+// Bucket implements server.Intake.
+func (in intake) Bucket(_ context.Context, org, ref string) (server.Bucket, error) {
+	b, err := in.service.FindBucket(org, ref)
+	if err != nil {
 		return server.Bucket{}, &server.UnknownBucketError{Ref: ref}
 	}
-	return server.Bucket{ID: ref, Name: ref}, nil
+	return bucket(b), nil
+}
+
+func bucket(b metadata.Bucket) server.Bucket {
+	return server.Bucket{ID: b.ID.String(), Name: b.Name, OrgID: b.OrgID.String()}
+}
+
+// Create implements server.Databases.
+func (in intake) Create(ctx context.Context, org, name string) error {
+	owner := in.service.Orgs()
+	if org != "" {
+		o, err := in.service.FindOrg(org)
+		if err != nil {
+			return &server.UnavailableError{Reason: err.Error()}
+		}
+		owner = []metadata.Org{o}
+	}
+	if len(owner) == 0 {
+		return &server.UnavailableError{Reason: "there is no organization; create one first"}
+	}
+	_, err := in.service.CreateBucket(ctx, metadata.Bucket{OrgID: owner[0].ID, Name: name})
+	if conflict := new(metadata.ConflictError); errors.As(err, &conflict) {
+		return nil // it is there
+	}
+	return err
+}
+
+// List implements server.Databases.
+func (in intake) List(context.Context) ([]server.Bucket, error) {
+	var all []server.Bucket
+	for _, b := range in.service.Buckets() {
+		all = append(all, bucket(b))
+	}
+	return all, nil
 }
 
 // Write implements server.Intake.
@@ -70,17 +119,17 @@ func (in intake) Write(ctx context.Context, bucket string, blocks []lineprotocol
 		in.trouble.set(nil)
 		return nil
 	}
-	if e, ok := stderrors.AsType[*influxlogical.UnknownBucketError](err); ok {
-		return &server.UnknownBucketError{Ref: e.Bucket}
-	}
 	if e, ok := stderrors.AsType[*queue.FullError](err); ok {
 		switch {
 		case e.Never:
 			return &server.TooLargeError{Reason: e.Error()}
 		case e.Scope == "queue":
-			return &server.QueueFullError{Stream: e.Queue}
+			return &server.QueueFullError{Stream: in.name(e.Queue)}
 		}
 		in.trouble.set(err)
+		return &server.UnavailableError{Reason: e.Error()}
+	}
+	if e, ok := stderrors.AsType[*influxlogical.BrokenError](err); ok {
 		return &server.UnavailableError{Reason: e.Error()}
 	}
 	if errors.Is(err, syscall.ENOSPC) {
@@ -91,10 +140,18 @@ func (in intake) Write(ctx context.Context, bucket string, blocks []lineprotocol
 		in.trouble.set(err)
 		return &server.StoreError{Kept: e.Kept, Failed: e.Failed, Err: e.Err}
 	}
-	if errors.Is(err, influxlogical.ErrStopping) {
+	if errors.Is(err, influxlogical.ErrStopping) || errors.Is(err, influxlogical.ErrNoStream) {
 		return &server.UnavailableError{Reason: err.Error()}
 	}
 	return err
+}
+
+// name returns a stream's name and id.
+func (in intake) name(id string) string {
+	if stream := in.streams.Get(id); stream != nil {
+		return stream.Status().Name + " (" + id + ")"
+	}
+	return id
 }
 
 // Accepting implements server.Health.
@@ -105,33 +162,11 @@ func (in intake) Accepting(context.Context) error {
 	return in.trouble.get()
 }
 
-// stalledAfter is how long something may wait behind a failing loop until the stream counts as stalled:
-// longer than a database takes to be restarted.
-const stalledAfter = 10 * time.Second
-
 // Streams implements server.Health.
 func (in intake) Streams(context.Context) []server.StreamHealth {
 	var all []server.StreamHealth
-	for _, stream := range in.streams.All() {
-		st := stream.Status()
-		h := server.StreamHealth{ID: st.ID, Name: st.ID, Bucket: st.Bucket}
-		h.Stalled, h.Reason = stalled(st)
-		all = append(all, h)
+	for _, h := range in.service.Health() {
+		all = append(all, server.StreamHealth{ID: h.ID, Name: h.Name, Bucket: h.Bucket, Stalled: h.Stalled, Reason: h.Reason})
 	}
 	return all
-}
-
-// stalled says whether a stream makes no progress, and why.
-func stalled(st influxlogical.Status) (bool, string) {
-	if st.Paused {
-		return st.Queue.UnsentBytes > 0, "paused"
-	}
-	waits := st.Loop.Staleness >= stalledAfter
-	switch {
-	case st.Loop.Err == nil || !waits && st.Loop.State != loops.StateRejecting:
-		return false, ""
-	case logical.HintOf(st.Loop.Err) != "":
-		return true, st.Loop.Err.Error()
-	}
-	return true, fmt.Sprintf("%s: %v; it is tried again", st.Loop.State, st.Loop.Err)
 }

@@ -2,6 +2,7 @@ package start
 
 import (
 	"context"
+	"crypto/sha256"
 	"log/slog"
 
 	"github.com/google/wire"
@@ -10,43 +11,36 @@ import (
 
 	"github.com/tailrace-cdc/tailrace/internal/deadletter"
 	"github.com/tailrace-cdc/tailrace/internal/installation"
+	"github.com/tailrace-cdc/tailrace/internal/metadata"
 	"github.com/tailrace-cdc/tailrace/internal/queue"
+	"github.com/tailrace-cdc/tailrace/internal/remote"
+	"github.com/tailrace-cdc/tailrace/internal/replication"
 	"github.com/tailrace-cdc/tailrace/internal/server"
+	"github.com/tailrace-cdc/tailrace/internal/server/api"
 	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
 	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
 	"github.com/tailrace-cdc/tailrace/internal/source/logical/chaos"
 	"github.com/tailrace-cdc/tailrace/internal/target/tally"
-	"github.com/tailrace-cdc/tailrace/logical"
 )
 
-// What an installation without configuration has.
-const (
-	// DefaultBucket is the bucket that a new installation has.
-	DefaultBucket = "default"
-	// DefaultStream is the stream of that bucket.
-	DefaultStream = "default"
-	// EmbeddedTarget is the file name of the embedded database in the data directory.
-	EmbeddedTarget = "target.db"
-)
+// EmbeddedTarget is the file name of the embedded database in the data directory.
+const EmbeddedTarget = "target.db"
+
+// metadataFile is the file name of what is stored of the installation.
+const metadataFile = "metadata.db"
 
 // Providers make the server from a Config.
 var Providers = wire.NewSet(
 	NewServer, ProvideLog, ProvideInstallation, ProvideOperator, ProvideRegistry, ProvideLoopMetrics,
-	ProvideFactory, ProvideTally, ProvideDeadLetters, ProvideTarget, ProvideStore, ProvideStreams,
-	ProvideCertificate, ProvideHTTP,
+	ProvideFactory, ProvideTally, ProvideDeadLetters, ProvideOpener, ProvideStore, ProvideStreams,
+	ProvideMetadata, ProvideReplication, ProvideCertificate, ProvideTelemetry, ProvideHTTP,
 )
 
 // Operator is who may do everything.
 type Operator struct {
 	// Token is the operator's token, and Path its file.
 	Token, Path string
-}
-
-// Target is the target of the default stream, with the name that people know it by.
-type Target struct {
-	logical.Target
-	Name string
 }
 
 // ProvideLog makes the log.
@@ -119,11 +113,10 @@ func ProvideFactory(config Config, in *installation.Installation, log *slog.Logg
 
 // ProvideTally makes the counts that all targets share.
 func ProvideTally(reg *prometheus.Registry) (*tally.Tally, error) {
-	counts := &tally.Tally{}
-	return counts, reg.Register(counts.Collector())
+	return tally.Register(reg)
 }
 
-// ProvideDeadLetters makes the store for the dead letters of targets that keep none.
+// ProvideDeadLetters opens the store for targets that keep no dead letters themselves.
 func ProvideDeadLetters(in *installation.Installation, log *slog.Logger) (*deadletter.Store, func(), error) {
 	store, err := deadletter.Open(deadletter.Config{Path: in.Path(deadletter.FileName)})
 	if err != nil {
@@ -136,25 +129,14 @@ func ProvideDeadLetters(in *installation.Installation, log *slog.Logger) (*deadl
 	}, nil
 }
 
-// ProvideTarget opens the target of the default stream.
-func ProvideTarget(
-	ctx context.Context, config Config, in *installation.Installation, letters *deadletter.Store, log *slog.Logger, counts *tally.Tally,
-) (Target, func(), error) {
-	target, err := openTarget(ctx, config, in, letters, log, counts)
-	if err != nil {
-		return Target{}, nil, err
-	}
-	return target, func() {
-		if err := target.Close(); err != nil {
-			log.Warn("closing the target", "error", err)
-		}
-	}, nil
-}
-
 // ProvideStore opens the directory of the queues.
 func ProvideStore(config Config, in *installation.Installation, log *slog.Logger) (*queue.Store, func(), error) {
+	dir := config.QueueDir
+	if dir == "" {
+		dir = in.Path("replicationq")
+	}
 	store, err := queue.OpenStore(queue.StoreConfig{
-		Dir: in.Path("replicationq"), Limits: queue.StoreLimits{KeepFree: int64(config.KeepFree)},
+		Dir: dir, Limits: queue.StoreLimits{KeepFree: int64(config.KeepFree)},
 	})
 	if err != nil {
 		return nil, nil, err
@@ -166,26 +148,15 @@ func ProvideStore(config Config, in *installation.Installation, log *slog.Logger
 	}, nil
 }
 
-// ProvideStreams makes the default bucket with its stream.
+// ProvideStreams makes the installation's streams, of which there are none yet.
 func ProvideStreams(
-	config Config, in *installation.Installation, store *queue.Store, factory *loops.Factory, target Target, log *slog.Logger,
-	reg *prometheus.Registry,
+	config Config, in *installation.Installation, store *queue.Store, factory *loops.Factory, log *slog.Logger, reg *prometheus.Registry,
 ) (*influxlogical.Streams, func(), error) {
 	streams := influxlogical.NewStreams(influxlogical.Config{Factory: factory, Store: store, Installation: in.ID(), Log: log})
-	if err := reg.Register(streams.Collector()); err != nil {
-		return nil, nil, err
-	}
-	if remote, ok := target.Target.(interface{ Collector() prometheus.Collector }); ok {
-		if err := reg.Register(remote.Collector()); err != nil {
+	for _, c := range []prometheus.Collector{streams.Collector(), streams.RemoteCollector()} {
+		if err := reg.Register(c); err != nil {
 			return nil, nil, err
 		}
-	}
-	_, err := streams.Add(influxlogical.StreamConfig{
-		ID: DefaultStream, Bucket: DefaultBucket, Target: target.Target, Schema: config.TargetSchema, Loop: config.Loop(),
-		Queue: config.Queue(),
-	})
-	if err != nil {
-		return nil, nil, err
 	}
 	// The server has closed them already, unless it never came to run.
 	return streams, func() {
@@ -197,21 +168,63 @@ func ProvideStreams(
 	}, nil
 }
 
+// ProvideMetadata opens what is stored of the installation.
+func ProvideMetadata(ctx context.Context, in *installation.Installation, log *slog.Logger) (*metadata.Store, func(), error) {
+	key, err := in.SecretKey()
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := metadata.Open(ctx, metadata.Config{Path: in.Path(metadataFile), Key: key})
+	if err != nil {
+		return nil, nil, err
+	}
+	return store, func() {
+		if err := store.Close(); err != nil {
+			log.Warn("closing the metadata", "error", err)
+		}
+	}, nil
+}
+
+// reserved are the installation's own names in the data directory.
+var reserved = []string{metadataFile, "deadletters.db", "replicationq", "secret.key", "token", "lock", "installation.json"}
+
+// ProvideReplication starts what is stored, and on an empty data directory a default stream.
+func ProvideReplication(
+	ctx context.Context, config Config, in *installation.Installation, store *metadata.Store, streams *influxlogical.Streams,
+	open remote.Opener, log *slog.Logger,
+) (*replication.Service, error) {
+	if err := checkTargetConn(ctx, config, open); err != nil {
+		return nil, err
+	}
+	if _, err := seed(ctx, config, store, log); err != nil {
+		return nil, err
+	}
+	sqliteDir := config.SQLiteDir
+	if sqliteDir == "" {
+		sqliteDir = in.Dir()
+	}
+	service := replication.New(replication.Config{
+		Installation: in.ID(), Store: store, Streams: streams, Open: open, Loop: config.Loop(), Queue: config.Queue(), Log: log,
+		Limits: remote.Limits{Hosts: config.AllowRemoteHosts, SQLiteDir: sqliteDir, Reserved: reserved, DataDir: in.Dir()},
+	})
+	return service, service.Start(ctx)
+}
+
 // ProvideHTTP makes the HTTP server.
 func ProvideHTTP(
-	config Config, operator Operator, streams *influxlogical.Streams, keeper *certificate.Keeper, log *slog.Logger,
-	reg *prometheus.Registry,
+	config Config, operator Operator, streams *influxlogical.Streams, service *replication.Service,
+	keeper *certificate.Keeper, log *slog.Logger, reg *prometheus.Registry,
 ) (*server.Server, error) {
 	origin, err := config.Origin()
 	if err != nil {
 		return nil, err
 	}
-	in := intake{streams, new(trouble)}
+	in := intake{streams, service, sha256.Sum256([]byte(operator.Token)), new(trouble)}
 	return server.New(server.Config{
 		BindAddr: config.BindAddr, TLS: tlsOf(keeper), MaxConns: config.MaxConns, MaxConnsPerHost: config.MaxConnsPerHost,
 		MaxBodySize: int64(config.MaxBodySize), Version: config.Version, Origin: origin,
 	}, server.Deps{
-		Intake: in, Health: in, Registerer: reg, Gatherer: reg, Log: log,
-		Authorizer: server.NewTokens(map[string]server.Principal{operator.Token: {Name: "operator", Manage: true}}),
+		Intake: in, Health: in, Databases: in, Registerer: reg, Gatherer: reg, Log: log, Authorizer: in,
+		Routes: api.New(service).Routes(),
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	neturl "net/url"
 	"strings"
 	"sync"
 	"time"
@@ -13,9 +14,12 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/installation"
+	"github.com/tailrace-cdc/tailrace/internal/metadata"
+	"github.com/tailrace-cdc/tailrace/internal/replication"
 	"github.com/tailrace-cdc/tailrace/internal/server"
 	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
+	"github.com/tailrace-cdc/tailrace/internal/telemetry"
 )
 
 // Server is the running server.
@@ -24,19 +28,22 @@ type Server struct {
 	log          *slog.Logger
 	installation *installation.Installation
 	operator     Operator
-	target       Target
 	streams      *influxlogical.Streams
 	certificate  *certificate.Keeper // nil without TLS
+	service      *replication.Service
+	telemetry    *telemetry.Reporter // nil without a URL
 	http         *server.Server
 }
 
 // NewServer puts the parts together.
 func NewServer(
-	config Config, log *slog.Logger, in *installation.Installation, operator Operator, target Target,
-	streams *influxlogical.Streams, keeper *certificate.Keeper, http *server.Server,
+	config Config, log *slog.Logger, in *installation.Installation, operator Operator,
+	streams *influxlogical.Streams, service *replication.Service, keeper *certificate.Keeper,
+	reporter *telemetry.Reporter, http *server.Server,
 ) *Server {
 	return &Server{
-		config: config, log: log, installation: in, operator: operator, target: target, streams: streams, certificate: keeper, http: http,
+		config: config, log: log, installation: in, operator: operator, streams: streams, service: service,
+		certificate: keeper, telemetry: reporter, http: http,
 	}
 }
 
@@ -49,6 +56,9 @@ func (s *Server) Token() string { return s.operator.Token }
 // Streams returns the streams.
 func (s *Server) Streams() *influxlogical.Streams { return s.streams }
 
+// probeEvery is how often remotes that are away are asked whether they are back.
+const probeEvery = 2 * time.Second
+
 // Run serves until ctx ends, and then drains. It calls ready when it listens.
 func (s *Server) Run(ctx context.Context, ready func()) error {
 	if err := s.http.Listen(); err != nil {
@@ -56,16 +66,22 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 		return err
 	}
 	s.log.Info("listening", "address", s.Addr().String(), "installation", s.installation.ID(),
-		"dataDir", s.installation.Dir(), "target", s.target.Name, "tls", s.certificate != nil)
+		"dataDir", s.installation.Dir(), "streams", len(s.streams.All()), "tls", s.certificate != nil)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	besides, stop := context.WithCancel(ctx)
+	defer stop()
 	if s.certificate != nil {
-		watching, stop := context.WithCancel(ctx)
-		var watch sync.WaitGroup
-		watch.Go(func() { s.watchCertificate(watching) })
-		defer watch.Wait()
-		defer stop()
+		beside.Go(func() { s.watchCertificate(besides) })
+	}
+	if s.telemetry != nil {
+		beside.Go(func() { s.telemetry.Run(besides) })
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve() }()
+	probing, endProbing := context.WithCancel(ctx)
+	var probes sync.WaitGroup
+	probes.Go(func() { s.streams.Probe(probing, probeEvery) })
 	ready()
 	var failure error
 	select {
@@ -73,6 +89,8 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 		s.log.Info("stopping: no more writes are taken; waiting for what is in flight", "gracePeriod", s.config.GracePeriod)
 	case failure = <-served:
 	}
+	endProbing()
+	probes.Wait()
 	if err := s.close(); failure == nil {
 		failure = err
 	}
@@ -97,14 +115,15 @@ func (s *Server) close() error {
 	}
 	for _, stream := range s.streams.All() {
 		st := stream.Status()
-		s.log.Info("stream stopped", "stream", st.ID, "unsentBytes", st.Queue.UnsentBytes, "took", time.Since(begun).Round(time.Millisecond))
+		s.log.Info("stream stopped", "stream", st.ID, "name", st.Name, "unsentBytes", st.Queue.UnsentBytes, "took", time.Since(begun).Round(time.Millisecond))
 	}
 	return nil
 }
 
 // Greet says where to write.
 func (s *Server) Greet(w io.Writer) {
-	url := s.url() + "/api/v2/write?bucket=" + DefaultBucket
+	bucket, target := s.shown()
+	url := s.url() + "/api/v2/write?bucket=" + neturl.QueryEscape(bucket)
 	_, _ = fmt.Fprintf(w, `Tailrace is ready.
 
   write to  %s
@@ -118,7 +137,23 @@ Try it:
     --data-binary 'weather,city=Bern temperature=21.5'
 
 Ctrl-C stops it.
-`, url, s.operator.Path, s.target.Name, s.curlOptions(), url, quoteShell(s.operator.Path))
+`, url, s.operator.Path, target, s.curlOptions(), url, quoteShell(s.operator.Path))
+}
+
+// shown returns the bucket that people are told to write to, and where that goes: the oldest one that has
+// a stream.
+func (s *Server) shown() (bucket, target string) {
+	ctx := context.Background()
+	for _, b := range s.service.Buckets() {
+		streams, err := s.service.Streams(ctx, metadata.StreamFilter{BucketID: b.ID})
+		if err != nil || len(streams) == 0 {
+			continue
+		}
+		if r, err := s.service.Remote(ctx, streams[0].RemoteID); err == nil {
+			return b.Name, shown(r.URL, s.installation.Dir())
+		}
+	}
+	return "BUCKET", "none yet: create a bucket, a remote and a replication"
 }
 
 // quoteShell quotes a path for a shell, where it needs it.

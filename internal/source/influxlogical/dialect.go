@@ -51,6 +51,8 @@ const (
 	// directory was restored from a backup, or copied. Everything in the queue is sent, and what is
 	// written from now on comes after that point.
 	NoticeBehind Notice = "queue behind its target"
+	// NoticeMissing: the queue's directory was not there, and was made anew. What was in it is lost.
+	NoticeMissing Notice = "queue was missing"
 )
 
 // ZeroStamp implements logical.Dialect: it stands for the queue's cursor.

@@ -32,8 +32,8 @@ func compileFilter(t *testing.T, c filter.Config) *filter.Filter {
 // addPaused adds a stream whose queue the test reads.
 func (r *rig) addPaused(id string, f *filter.Filter, limits queue.Limits) *Stream {
 	r.t.Helper()
-	s, err := r.streams.Add(StreamConfig{
-		ID: id, Bucket: "b", Target: r.target, Filter: f, Loop: logical.Config{OnReject: logical.RejectDeadLetter},
+	s, err := r.streams.Add(r.t.Context(), StreamConfig{
+		ID: id, Bucket: "b", Remote: remoteOf(r.target, r.dir), Filter: f, Loop: logical.Config{OnReject: logical.RejectDeadLetter},
 		Queue: queue.Config{Limits: limits},
 	})
 	if err != nil {
@@ -46,19 +46,19 @@ func (r *rig) addPaused(id string, f *filter.Filter, limits queue.Limits) *Strea
 // take returns the blocks that wait in a queue, and acknowledges them.
 func (s *Stream) take(t *testing.T) (blocks []queue.Block) {
 	t.Helper()
-	reader, err := s.queue.NewReader(s.queue.Cursor())
+	reader, err := s.queue.Load().NewReader(s.queue.Load().Cursor())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = reader.Close() }()
-	for s.queue.Newest() > s.queue.Cursor() {
+	for s.queue.Load().Newest() > s.queue.Load().Cursor() {
 		b, err := reader.Next(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		b.Payload = slices.Clone(b.Payload)
 		blocks = append(blocks, b)
-		if err := s.queue.Ack(b.Sequence); err != nil {
+		if err := s.queue.Load().Ack(b.Sequence); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -279,7 +279,7 @@ func TestConvergeOfTwoServersThatReplicateToEachOther(t *testing.T) {
 		t.Errorf("%d and %d points went to the peer, %d and %d were written: none goes back, and none goes twice",
 			a.forwarded, b.forwarded, written[a], written[b])
 	}
-	if n := a.toPeer.queue.Stats().UnsentBytes + b.toPeer.queue.Stats().UnsentBytes; n > 0 {
+	if n := a.toPeer.queue.Load().Stats().UnsentBytes + b.toPeer.queue.Load().Stats().UnsentBytes; n > 0 {
 		t.Errorf("%d bytes still go around", n)
 	}
 	set := func(w *twin) []string {

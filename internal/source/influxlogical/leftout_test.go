@@ -21,7 +21,11 @@ func bucketOf(t *testing.T, limits ...queue.Limits) (*Streams, []*queue.Queue) {
 		}
 		t.Cleanup(func() { _ = q.Close() })
 		queues = append(queues, q)
-		s.buckets["b"] = append(s.buckets["b"], &Stream{config: StreamConfig{ID: string(rune('a' + i))}, queue: q})
+		stream := newStream(s.config, StreamConfig{ID: string(rune('a' + i)), Bucket: "b"})
+		stream.queue.Store(q)
+		if err := s.list(stream); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return s, queues
 }

@@ -7,7 +7,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type collector struct {
 	streams *Streams
 
-	points, bytes, failedWrites, pending, disk, lost, filtered, oldest, syncs *prometheus.Desc
+	points, bytes, failedWrites, failedPoints, failedBytes, pending, disk, lost, filtered, oldest, syncs *prometheus.Desc
 }
 
 // Collector returns the metrics of the queues.
@@ -20,6 +20,8 @@ func (s *Streams) Collector() prometheus.Collector {
 		points:       desc("total_points_queued", "Points that were made durable in the queue."),
 		bytes:        desc("total_bytes_queued", "Bytes that were made durable in the queue, as stored."),
 		failedWrites: desc("writes_failed_to_queue", "Writes that could not be made durable, or were refused because the queue is full.", "reason"),
+		failedPoints: desc("points_failed_to_queue", "Points of writes that could not be made durable, or were refused because the queue is full."),
+		failedBytes:  desc("bytes_failed_to_queue", "Bytes of those points, as they would have been stored."),
 		pending:      desc("current_bytes_queued", "Bytes in the queue that are not yet in the target."),
 		disk:         desc("disk_bytes", "Bytes of the queue's files."),
 		syncs:        desc("syncs_total", "How often the queue's files were synced to the disk."),
@@ -31,7 +33,7 @@ func (s *Streams) Collector() prometheus.Collector {
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.points, c.bytes, c.failedWrites, c.pending, c.disk, c.lost, c.filtered, c.oldest, c.syncs} {
+	for _, d := range []*prometheus.Desc{c.points, c.bytes, c.failedWrites, c.failedPoints, c.failedBytes, c.pending, c.disk, c.lost, c.filtered, c.oldest, c.syncs} {
 		ch <- d
 	}
 }
@@ -39,14 +41,20 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for _, stream := range c.streams.All() {
-		st := stream.queue.Stats()
+		q := stream.queue.Load()
+		if q == nil {
+			continue
+		}
+		st := q.Stats()
 		metric := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
-			ch <- prometheus.MustNewConstMetric(desc, kind, value, append([]string{stream.config.ID}, labels...)...)
+			ch <- prometheus.MustNewConstMetric(desc, kind, value, append([]string{stream.ID()}, labels...)...)
 		}
 		metric(c.points, prometheus.CounterValue, float64(st.AppendedPoints))
 		metric(c.bytes, prometheus.CounterValue, float64(st.AppendedBytes))
 		metric(c.failedWrites, prometheus.CounterValue, float64(st.FailedAppends), "error")
 		metric(c.failedWrites, prometheus.CounterValue, float64(st.Refused), "full")
+		metric(c.failedPoints, prometheus.CounterValue, float64(stream.failedPoints.Load()))
+		metric(c.failedBytes, prometheus.CounterValue, float64(stream.failedBytes.Load()))
 		metric(c.pending, prometheus.GaugeValue, float64(st.UnsentBytes))
 		metric(c.disk, prometheus.GaugeValue, float64(st.DiskBytes))
 		metric(c.filtered, prometheus.CounterValue, float64(stream.filtered.Load()))
@@ -54,6 +62,25 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		metric(c.syncs, prometheus.CounterValue, float64(st.Syncs))
 		for reason, total := range st.Lost {
 			metric(c.lost, prometheus.CounterValue, float64(total.Points), string(reason))
+		}
+	}
+}
+
+// remoteCollector shows what the streams' targets show of their own. It describes nothing, because that
+// comes and goes with them.
+type remoteCollector struct{ streams *Streams }
+
+// RemoteCollector returns the metrics of targets that belong to one stream each.
+func (s *Streams) RemoteCollector() prometheus.Collector { return remoteCollector{s} }
+
+// Describe implements prometheus.Collector.
+func (remoteCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c remoteCollector) Collect(ch chan<- prometheus.Metric) {
+	for _, stream := range c.streams.All() {
+		if target, ok := kept[interface{ Collector() prometheus.Collector }](stream); ok {
+			target.Collector().Collect(ch)
 		}
 	}
 }

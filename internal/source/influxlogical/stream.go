@@ -2,8 +2,10 @@ package influxlogical
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pkg/errors"
 
@@ -16,12 +18,15 @@ import (
 
 // StreamConfig says what one stream does.
 type StreamConfig struct {
-	// ID names the stream in logs, metrics and answers, and in the target's memo.
+	// ID names the stream for ever: in logs and metrics, in the target's memo, and as the directory of
+	// its queue.
 	ID string
-	// Bucket is what it replicates.
+	// Name is what people call it. Default: ID.
+	Name string
+	// Bucket is the id of the bucket that it replicates.
 	Bucket string
-	// Target takes the points.
-	Target logical.Target
+	// Remote is where it goes.
+	Remote Remote
 	// Schema is the target's schema for the measurements; empty for the target's default.
 	Schema string
 	// Filter says which points the stream takes; nil means all. It works at intake: see Stream.SetFilter.
@@ -30,72 +35,245 @@ type StreamConfig struct {
 	Loop logical.Config
 	// Queue is how the queue is kept; the store says where.
 	Queue queue.Config
+	// Paused says that the loop is not to run.
+	Paused bool
+	// Notice is something that is known about the position from the start; empty if there is nothing.
+	Notice Notice
 }
 
-// A Stream replicates one bucket to one target.
+// A Remote opens the target of a stream.
+type Remote struct {
+	// Place says where the data goes. Two remotes of one place are one, whatever their secrets: a memo
+	// that is there counts for both.
+	Place string
+	// Connection tells two ways of reaching a place apart: when it changes, the target is opened anew.
+	// It is compared and never shown.
+	Connection string
+	// Open returns the target, and what gives it back. It needs no target that can be reached. Its
+	// error is shown as the stream's state.
+	Open func(ctx context.Context) (target logical.Target, release func(), err error)
+}
+
+// A Stream replicates one bucket to one target. Its exported methods may be called concurrently.
 type Stream struct {
 	shared Config
-	config StreamConfig
-	queue  *queue.Queue
 
+	config   atomic.Pointer[StreamConfig] // replaced, never changed
+	queue    atomic.Pointer[queue.Queue]  // nil while it cannot be opened
+	loop     atomic.Pointer[loops.Loop]   // nil while there is none
 	notice   atomic.Pointer[Notice]
+	fault    atomic.Pointer[Fault]
+	gone     atomic.Bool                   // it has been removed, or is being
 	filter   atomic.Pointer[filter.Filter] // nil: all points
 	filtered atomic.Uint64                 // points that it kept back
 
-	mu   sync.Mutex                 // held while the loop is started or stopped
-	loop atomic.Pointer[loops.Loop] // nil while paused
+	failedPoints, failedBytes atomic.Uint64 // of writes that its queue did not take
+	letters                   atomic.Int64  // as last counted, plus one; zero is never
+
+	held atomic.Pointer[held] // nil while the target is not open
+
+	mu    sync.Mutex // held while the queue, the loop or the target is replaced
+	tried time.Time  // when opening the queue was last tried
 }
 
-// open opens the queue and starts the loop.
-func open(shared Config, config StreamConfig) (*Stream, error) {
-	log := shared.Log.With("stream", config.ID)
-	config.Queue.Name, config.Queue.Logger = config.ID, log
-	q, err := shared.Store.Open(config.ID, config.Queue)
-	if err != nil {
-		return nil, errors.WithMessagef(err, "stream %s", config.ID)
+// held is an open target, and what gives it back.
+type held struct {
+	logical.Target
+	release func()
+}
+
+// A Fault is why a stream cannot run at all, until somebody does something.
+type Fault struct {
+	// Part is what is broken: "queue" or "target".
+	Part string
+	// Err says what is wrong with it.
+	Err error
+}
+
+// Part names of a Fault.
+const (
+	FaultQueue  = "queue"
+	FaultTarget = "target"
+)
+
+func newStream(shared Config, config StreamConfig) *Stream {
+	if config.Name == "" {
+		config.Name = config.ID
 	}
-	s := &Stream{shared: shared, config: config, queue: q}
+	s := &Stream{shared: shared}
+	s.config.Store(&config)
 	s.filter.Store(config.Filter)
-	if err := s.Resume(); err != nil {
-		_ = q.Close() // the first error says more
-		return nil, err
+	if config.Notice != "" {
+		s.note(config.Notice)
 	}
-	return s, nil
+	return s
 }
 
-// Resume starts the loop, if it is paused.
-func (s *Stream) Resume() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.loop.Load() != nil {
+// ID returns the stream's id.
+func (s *Stream) ID() string { return s.config.Load().ID }
+
+// identity is the loop's in the target.
+func (s *Stream) identity() string { return s.shared.Installation + "/" + s.ID() }
+
+func (s *Stream) log() *slog.Logger {
+	c := s.config.Load()
+	return s.shared.Log.With("stream", c.ID, "name", c.Name)
+}
+
+// openQueue opens the queue, if it is not open. s.mu is held.
+func (s *Stream) openQueue() error {
+	if s.queue.Load() != nil {
 		return nil
 	}
-	log := s.shared.Log.With("stream", s.config.ID)
-	decoding := lineprotocol.DecoderConfig{Schema: s.config.Schema, RawOnly: s.config.Target.Traits().WantsRaw}
-	loop, err := s.shared.Factory.Get(context.Background(), loops.Spec{
-		Name:     s.config.ID,
-		Identity: s.shared.Installation + "/" + s.config.ID,
-		Target:   s.config.Target,
-		Config:   s.config.Loop,
+	c := s.config.Load()
+	s.tried = time.Now()
+	settings := c.Queue
+	settings.Name, settings.Logger = c.ID, s.log()
+	q, err := s.shared.Store.Open(c.ID, settings)
+	if err != nil {
+		s.failed(FaultQueue, err)
+		return errors.WithMessagef(err, "stream %s", c.ID)
+	}
+	q.SetLimits(settings.Limits)
+	s.queue.Store(q)
+	s.fault.Store(nil)
+	return nil
+}
+
+// failed shows that a part is broken, and logs it if that is news.
+func (s *Stream) failed(part string, err error) {
+	was := s.fault.Swap(&Fault{Part: part, Err: err})
+	if was == nil || was.Part != part || was.Err.Error() != err.Error() {
+		s.log().Error("the stream cannot run", "broken", part, "error", err.Error(), "hint", hintOf(err))
+	}
+}
+
+func hintOf(err error) string {
+	if hint := logical.HintOf(err); hint != "" {
+		return hint
+	}
+	return queue.Hint(err)
+}
+
+// startLoop opens the target and starts the loop, if it does not run. s.mu is held.
+func (s *Stream) startLoop(ctx context.Context) error {
+	q := s.queue.Load()
+	if s.loop.Load() != nil || q == nil || s.gone.Load() {
+		return nil
+	}
+	c := s.config.Load()
+	target, err := s.open(ctx)
+	if err != nil {
+		s.failed(FaultTarget, err)
+		return errors.WithMessagef(err, "stream %s", c.ID)
+	}
+	decoding := lineprotocol.DecoderConfig{Schema: c.Schema, RawOnly: target.Traits().WantsRaw}
+	loop, err := s.shared.Factory.Get(ctx, loops.Spec{
+		Name:     c.ID,
+		Identity: s.identity(),
+		Target:   target,
+		Config:   c.Loop,
 		Dialect: &dialect{
-			queue: s.queue, log: log, note: s.note,
+			queue: q, log: s.log(), note: s.note,
 			decoder: lineprotocol.NewDecoder(decoding), decoding: decoding,
 		},
 	})
-	if err == nil {
-		s.loop.Store(loop)
+	if err != nil {
+		s.failed(FaultTarget, err)
+		return errors.WithMessagef(err, "stream %s", c.ID)
 	}
-	return errors.WithMessagef(err, "stream %s", s.config.ID)
+	s.fault.Store(nil)
+	s.loop.Store(loop)
+	return nil
+}
+
+// stopLoop drains and stops the loop. s.mu is held.
+func (s *Stream) stopLoop(ctx context.Context) {
+	if s.loop.Load() != nil {
+		s.shared.Factory.Remove(ctx, s.ID())
+		s.loop.Store(nil)
+	}
+}
+
+// open returns the target, which is opened if it is not. s.mu is held.
+func (s *Stream) open(ctx context.Context) (logical.Target, error) {
+	if h := s.held.Load(); h != nil {
+		return h.Target, nil
+	}
+	target, release, err := s.config.Load().Remote.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.held.Store(&held{target, release})
+	return target, nil
+}
+
+// letGo gives the target back. s.mu is held, and there is no loop.
+func (s *Stream) letGo() {
+	if h := s.held.Swap(nil); h != nil {
+		h.release()
+	}
+}
+
+// kept returns the open target as something else that it can do.
+func kept[T any](s *Stream) (T, bool) {
+	if h := s.held.Load(); h != nil {
+		as, ok := h.Target.(T)
+		return as, ok
+	}
+	var none T
+	return none, false
+}
+
+// Resume starts the loop, if it does not run. A stream that is broken tries again.
+func (s *Stream) Resume(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.change(func(c *StreamConfig) { c.Paused = false })
+	return s.start(ctx)
+}
+
+// start opens what is not open. s.mu is held.
+func (s *Stream) start(ctx context.Context) error {
+	if err := s.openQueue(); err != nil {
+		return err
+	}
+	if s.config.Load().Paused {
+		return nil
+	}
+	return s.startLoop(ctx)
 }
 
 // Pause drains and stops the loop. Writes are still accepted, and wait in the queue.
 func (s *Stream) Pause(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.loop.Load() != nil {
-		s.shared.Factory.Remove(ctx, s.config.ID)
-		s.loop.Store(nil)
+	s.change(func(c *StreamConfig) { c.Paused = true })
+	s.stopLoop(ctx)
+	s.letGo()
+}
+
+// change replaces the configuration. s.mu is held.
+func (s *Stream) change(f func(*StreamConfig)) {
+	c := *s.config.Load()
+	f(&c)
+	s.config.Store(&c)
+}
+
+// Flush ends the delay before the next try at the target, unless the target asked for it.
+func (s *Stream) Flush() {
+	if loop := s.loop.Load(); loop != nil {
+		loop.Kick()
 	}
+}
+
+// Purge declares everything lost that is queued and not in the target.
+func (s *Stream) Purge() (queue.Loss, error) {
+	q := s.queue.Load()
+	if q == nil {
+		return queue.Loss{}, errors.Errorf("stream %s: its queue cannot be opened", s.ID())
+	}
+	return q.Purge()
 }
 
 // SetFilter changes which points the stream takes of the writes that come from now on; nil means all. What
@@ -106,35 +284,3 @@ func (s *Stream) SetFilter(f *filter.Filter) { s.filter.Store(f) }
 func (s *Stream) note(n Notice) {
 	s.notice.Store(&n)
 }
-
-// Status is what a stream tells about itself.
-type Status struct {
-	// ID and Bucket are the stream's.
-	ID, Bucket string
-	// Paused says that its loop is stopped by the operator; Loop is then the zero status.
-	Paused bool
-	// Loop is the status of its loop.
-	Loop loops.Status
-	// Queue is the state of its queue.
-	Queue queue.Stats
-	// Filtered is how many points its filter has kept back since the server started.
-	Filtered uint64
-	// Notice is something about its position in the queue; empty if there is nothing.
-	Notice Notice
-}
-
-// Status returns the present status.
-func (s *Stream) Status() Status {
-	loop := s.loop.Load()
-	st := Status{ID: s.config.ID, Bucket: s.config.Bucket, Paused: loop == nil, Queue: s.queue.Stats(), Filtered: s.filtered.Load()}
-	if notice := s.notice.Load(); notice != nil {
-		st.Notice = *notice
-	}
-	if loop != nil {
-		st.Loop = loop.Status()
-	}
-	return st
-}
-
-// ID returns the stream's id.
-func (s *Stream) ID() string { return s.config.ID }

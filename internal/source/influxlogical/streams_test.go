@@ -48,14 +48,21 @@ func newRig(t *testing.T, dir string) *rig {
 		t.Fatal(err)
 	}
 	r.streams = NewStreams(Config{Factory: factory, Store: r.store, Installation: "test", Log: log})
-	r.stream, err = r.streams.Add(StreamConfig{
-		ID: "one", Bucket: "b", Target: target,
+	r.stream, err = r.streams.Add(t.Context(), StreamConfig{
+		ID: "one", Bucket: "b", Remote: remoteOf(target, dir),
 		Loop: logical.Config{OnReject: logical.RejectDeadLetter, RetryDelay: time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// remoteOf is a remote whose target is open.
+func remoteOf(target logical.Target, place string) Remote {
+	return Remote{Place: place, Connection: place, Open: func(context.Context) (logical.Target, func(), error) {
+		return target, func() {}, nil
+	}}
 }
 
 // close stops as a server does.
@@ -203,8 +210,8 @@ func TestTransactionLargerThanTheBudgetArrivesWhole(t *testing.T) {
 	r := newRig(t, t.TempDir())
 	defer r.close()
 	r.stream.Pause(t.Context())
-	r.stream.config.Loop.BytesInFlight = logical.MinBytesInFlight
-	if err := r.stream.Resume(); err != nil {
+	r.stream.change(func(c *StreamConfig) { c.Loop.BytesInFlight = logical.MinBytesInFlight })
+	if err := r.stream.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var lines []byte

@@ -2,6 +2,7 @@ package logical
 
 import (
 	"context"
+	"slices"
 
 	"github.com/pkg/errors"
 
@@ -14,34 +15,34 @@ var errAccepted = &logical.Error{
 	Class: logical.ClassReject,
 }
 
-// bisect finds a mutation that the target rejects, and the reason, by trying parts of the mutations in
-// transactions that it rolls back.
+// bisect finds mutations that the target rejects, with their reasons, by trying parts of all in transactions
+// that it rolls back.
 //
 // First it looks for one that is rejected at once: the last of the shortest prefix that fails. If there is none,
 // a constraint is at fault that is checked when the transaction ends. Such a one may be violated for a
-// while and fulfilled by a later mutation, so that a prefix which fails says little: the culprit stands
-// behind the longest prefix that holds.
-func (w *writer) bisect(ctx context.Context, muts []logical.Mutation) (index int, reason, err error) {
-	index, reason, err = w.shortest(ctx, muts, false)
-	if err != errAccepted {
-		return index, reason, err
+// while and fulfilled by a later mutation, so that a prefix which fails says nothing.
+func (w *writer) bisect(ctx context.Context, muts []logical.Mutation) ([]logical.Rejection, error) {
+	index, reason, err := w.shortest(ctx, muts)
+	if err == nil {
+		return []logical.Rejection{{Index: index, Reason: reason}}, nil
 	}
-	index, reason, err = w.shortest(ctx, muts, true)
-	if err != nil {
-		return 0, nil, err
+	if !errors.Is(err, errAccepted) {
+		return nil, err
 	}
-	rest := append(append([]logical.Mutation(nil), muts[:index]...), muts[index+1:]...)
-	if err := w.attempt(ctx, rest, true); err == nil || !refused(err) {
-		return index, reason, err
+	switch err := w.attempt(ctx, muts, true); {
+	case err == nil:
+		return nil, errAccepted
+	case !refused(err):
+		return nil, err
 	}
-	return w.longest(ctx, muts)
+	return w.few(ctx, muts)
 }
 
 // shortest finds a prefix that fails while the next shorter one does not, and returns the place of its last mutation.
-func (w *writer) shortest(ctx context.Context, muts []logical.Mutation, atEnd bool) (index int, reason, err error) {
+func (w *writer) shortest(ctx context.Context, muts []logical.Mutation) (index int, reason, err error) {
 	accepted, rejected := 0, len(muts) // lengths of prefixes
 	for n := len(muts); ; n = (accepted + rejected) / 2 {
-		err := w.attempt(ctx, muts[:n], atEnd)
+		err := w.attempt(ctx, muts[:n], false)
 		switch {
 		case err == nil && n == len(muts):
 			return 0, nil, errAccepted
@@ -58,22 +59,43 @@ func (w *writer) shortest(ctx context.Context, muts []logical.Mutation, atEnd bo
 	}
 }
 
-// longest finds the longest prefix that fulfils the constraints which are checked at the end, and
-// returns the place of the mutation behind it.
-func (w *writer) longest(ctx context.Context, muts []logical.Mutation) (index int, reason, err error) {
-	for n := len(muts); n > 0; n-- {
-		switch err := w.attempt(ctx, muts[:n], true); {
-		case err == nil && n == len(muts):
-			return 0, nil, errAccepted
-		case err == nil:
-			return n, reason, nil
-		case refused(err):
-			reason = err
-		default:
-			return 0, nil, err
+// few finds as few mutations as it can without which the others fulfil all constraints. It begins by leaving out
+// all of them, and takes back what does no harm, in parts that become smaller.
+func (w *writer) few(ctx context.Context, muts []logical.Mutation) ([]logical.Rejection, error) {
+	out := make([]logical.Rejection, len(muts))
+	for i := range out {
+		out[i].Index = i
+	}
+	for size := (len(out) + 1) / 2; ; size = max(1, size/2) {
+		before := len(out)
+		for from := 0; from < len(out); {
+			to := min(from+size, len(out))
+			rest := slices.Concat(out[:from], out[to:])
+			switch err := w.attempt(ctx, without(muts, rest), true); {
+			case err == nil:
+				out = rest
+			case refused(err):
+				out[from].Reason = err // that of the last try counts, which is of one alone
+				from = to
+			default:
+				return nil, err
+			}
+		}
+		if size == 1 && len(out) == before {
+			return out, nil
 		}
 	}
-	return 0, reason, nil
+}
+
+// without returns the mutations that are not among those left out.
+func without(muts []logical.Mutation, out []logical.Rejection) []logical.Mutation {
+	left := make([]logical.Mutation, 0, len(muts)-len(out))
+	from := 0
+	for _, r := range out {
+		left = append(left, muts[from:r.Index]...)
+		from = r.Index + 1
+	}
+	return append(left, muts[from:]...)
 }
 
 // refused reports whether an error speaks of the mutations.

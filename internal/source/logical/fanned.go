@@ -39,7 +39,7 @@ func newFanned(w *writer) *fanned {
 	}
 	s.fan = fan.New(fan.Config{
 		Session: w.session, Shards: shards, Raw: w.traits.WantsRaw, Budget: w.budget, Point: w.loop.point(), Skip: w.skip,
-		CallTimeout: w.config.ApplyTimeout, Memo: s.memo,
+		FirstRows: w.loop.batchRows, CallTimeout: w.config.ApplyTimeout, Memo: s.memo,
 		Retry:      retry.Config{Base: w.config.RetryDelay, Max: w.config.RetryMax, Rand: w.loop.rand},
 		OnPoint:    s.advanced,
 		OnLanded:   s.batch,
@@ -109,6 +109,7 @@ func (s *fanned) stop(cause error) {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = s.fan.Close(now)
+	s.w.loop.batchRows = s.fan.BatchRows()
 }
 
 // advanced is told of the fan's consistent point while the fan is locked.
@@ -212,8 +213,8 @@ func (s *fanned) reject(_ context.Context, r fan.Rejected) fan.Decision {
 	reason := r.Err
 	if reason == nil {
 		reason = errJoined
-	} else if w.config.OnReject != logical.RejectStop && w.loop.rejectRun.Load() >= maxRejectRun {
-		w.loop.failed(onlyRejected(r.Err))
+	} else if w.config.OnReject != logical.RejectStop && w.loop.rejectRun.Load() >= w.loop.maxRejectRun {
+		w.loop.failed(onlyRejected(r.Err, w.loop.maxRejectRun))
 		return fan.Decision{Verdict: fan.Again}
 	}
 	switch w.config.OnReject {

@@ -45,8 +45,9 @@ func (g *gate) await(ctx context.Context, site string, id int64) error {
 	return errors.WithStack(context.Cause(ctx))
 }
 
-// release lets one of the calls that wait go on, or returns nil if there is none.
-func (g *gate) release(rng *rand.Rand) *waitingCall {
+// release lets one of the calls that wait go on, or returns nil if there is none. With hurry it is one of the
+// source, as long as there is one: the target is slow.
+func (g *gate) release(rng *rand.Rand, hurry bool) *waitingCall {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.waiting) == 0 {
@@ -56,6 +57,11 @@ func (g *gate) release(rng *rand.Rand) *waitingCall {
 		return cmp.Or(cmp.Compare(a.site, b.site), cmp.Compare(a.id, b.id))
 	})
 	n := rng.IntN(len(g.waiting))
+	if hurry {
+		if at := slices.IndexFunc(g.waiting, func(c *waitingCall) bool { return c.site == "process" || c.site == "read" }); at >= 0 {
+			n = at
+		}
+	}
 	c := g.waiting[n]
 	g.waiting = slices.Delete(g.waiting, n, n+1)
 	close(c.pass)

@@ -31,15 +31,18 @@ type Loop struct {
 	rand     func() float64 // for delays; may be nil
 	// open knows the dead letters that are kept, and rejectRun how many mutations have been rejected since
 	// one was accepted.
-	open      *openLetters
-	rejectRun atomic.Int64
-	replaying turn // held by a call of Replay
-	signals   func(ctx context.Context, site string, n int)
+	open         *openLetters
+	rejectRun    atomic.Int64
+	maxRejectRun int64
+	replaying    turn // held by a call of Replay
+	signals      func(ctx context.Context, site string, n int)
 	// control is used by one run at a time, under its switcher's lock.
 	control *mode.Controller
 	// unclean says that the target may be ahead of the consistent point in places, or hold a backfill in
 	// part. It is used under the switcher's lock.
 	unclean bool
+	// batchRows is what the last fan found to be a good size of its batches; 0 before the first.
+	batchRows int
 	// cutShort says that a fan was cut short before the present run, so that the target may be ahead up to
 	// uncleanUntil, where the source ended when the run began, or nil if it could not tell.
 	cutShort     bool

@@ -40,19 +40,18 @@ func (w *writer) reject(ctx context.Context, muts []logical.Mutation, stamps sta
 	}
 	list := logical.RejectedOf(cause)
 	if len(list) == 0 {
-		i, reason, err := w.bisect(ctx, bad.without(muts))
-		if err != nil {
+		var err error
+		if list, err = w.bisect(ctx, bad.without(muts)); err != nil {
 			return bad, err
 		}
-		list = []logical.Rejection{{Index: i, Reason: reason}}
 	}
 	grown := bad
 	for _, r := range list {
 		at := bad.index(r.Index)
 		grown = grown.with(w.bad(&muts[at], at, stamps(at), r.Reason))
 	}
-	if w.loop.rejectRun.Load()+int64(grown.leading()) >= maxRejectRun {
-		return bad, onlyRejected(cause)
+	if w.loop.rejectRun.Load()+int64(grown.leading()) >= w.loop.maxRejectRun {
+		return bad, onlyRejected(cause, w.loop.maxRejectRun)
 	}
 	return grown, w.roomFor(grown, cause)
 }
@@ -113,9 +112,9 @@ const maxRejectRun = 10_000
 // errJoined is the reason of a mutation that was not rejected itself.
 var errJoined = errors.New("an earlier mutation of the same row is a dead letter")
 
-func onlyRejected(cause error) error {
+func onlyRejected(cause error, n int64) error {
 	return &logical.Error{
-		Err:   errors.WithMessagef(cause, "the target has rejected %d mutations in a row and accepted none", maxRejectRun),
+		Err:   errors.WithMessagef(cause, "the target has rejected %d mutations in a row and accepted none", n),
 		Class: logical.ClassReject,
 		Hint:  "look at the dead letters and mend the target: the stream goes on when it accepts a mutation, or when dead letters are discarded or replayed",
 	}

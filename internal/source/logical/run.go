@@ -86,7 +86,7 @@ func (l *Loop) takeOver(ctx, stop context.Context) (*writer, func(), error) {
 	taking, cancel := context.WithCancel(stop)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	session, err := l.target.Take(taking, logical.Claim{Loop: l.identity, Holder: l.holder, TTL: l.config.LeaseTTL})
+	session, err := l.meter.Take(taking, l.target, logical.Claim{Loop: l.identity, Holder: l.holder, TTL: l.config.LeaseTTL})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -142,7 +142,9 @@ func (l *Loop) judge(state logical.MemoState) {
 	l.cutShort = state.Point != nil && state.ConsistentSince.IsZero()
 	l.uncleanUntil = nil
 	if source, ok := as[logical.Stalenesser](l.dialect); ok && l.cutShort {
-		l.uncleanUntil, _ = source.Newest()
+		if newest, known := source.Newest(); known {
+			l.uncleanUntil = newest
+		}
 	}
 	_, backfills := as[logical.Backfiller](l.dialect)
 	l.unclean = l.cutShort || state.Point == nil && backfills

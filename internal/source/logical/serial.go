@@ -375,7 +375,7 @@ func (s *serial) nextPart(tx logical.Tx) (*segment, error) {
 		switch {
 		case err == nil:
 			return batch[0], nil
-		case err != errIdle:
+		case !errors.Is(err, errIdle):
 			return nil, err
 		}
 		if err := s.w.flush(s.ctx, tx); err != nil {

@@ -35,14 +35,14 @@ type sim struct {
 	config logical.Config
 	upset  int  // one step in so many is a crash, one a restart, and a few are changes of the mode
 	forced bool // modes are forced
+	slow   bool // the target is
 
 	factory *Factory
 	loop    *Loop
 
-	stored  stored // by the last memo
-	memos   int
-	modes   map[string]bool
-	streams int
+	stored stored // by the last memo
+	memos  int
+	modes  map[string]bool
 
 	tracing bool
 	trace   []string
@@ -80,6 +80,10 @@ func newSim(seed uint64) *sim {
 	if prob >= 0.1 {
 		shape.Large = 40
 	}
+	slow := rng.IntN(3) == 0
+	if slow {
+		shape.Transactions = 40 // enough to fill the budget
+	}
 	batch = max(batch, int(prob*float64(shape.Large))) // otherwise large transactions would not come to their end
 	txs := history.Make(rand.New(rand.NewPCG(seed, 2)), shape)
 	s := &sim{
@@ -87,7 +91,7 @@ func newSim(seed uint64) *sim {
 		source: &tape{txs: txs, batch: batch},
 		chaos:  chaos.New(chaos.Config{Prob: prob, Seed: seed, Stall: 40 * time.Second}),
 		upset:  []int{1 << 30, 3000, 600}[rng.IntN(3)],
-		forced: rng.IntN(3) > 0,
+		forced: rng.IntN(3) > 0, slow: slow,
 		config: logical.Config{
 			BytesInFlight: []int64{logical.MinBytesInFlight, 10 << 20}[rng.IntN(2)],
 			FanShards:     1 + rng.IntN(6), Immediate: rng.IntN(3) == 0,
@@ -255,11 +259,11 @@ func (s *sim) crash() error {
 
 // step lets one thing happen.
 func (s *sim) step() error {
-	switch n := s.rng.IntN(s.upset); {
-	case n == 0:
+	switch s.rng.IntN(s.upset) {
+	case 0:
 		s.upset += s.upset / 8 // so that large transactions get through in the end
 		return s.crash()
-	case n == 1:
+	case 1:
 		s.upset += s.upset / 8
 		if err := s.stop(time.Duration(s.rng.IntN(int(time.Minute)))); err != nil {
 			return err
@@ -288,7 +292,7 @@ func (s *sim) force() {
 }
 
 func (s *sim) release() bool {
-	c := s.gate.release(s.rng)
+	c := s.gate.release(s.rng, s.slow && s.rng.IntN(20) > 0)
 	if c == nil {
 		return false
 	}

@@ -39,8 +39,9 @@ type switcher struct {
 	stirred chan struct{} // tells the attendant that there is something to look after
 	pacing  atomic.Int64  // a time.Duration
 
-	tooSlow bool // serial mode cannot keep up, by the last decision
-	cleaned bool // the target has become clean, and the mode has not changed since
+	heard   time.Time // when the source last said something, or the run began
+	tooSlow bool      // serial mode cannot keep up, by the last decision
+	cleaned bool      // the target has become clean, and the mode has not changed since
 
 	// What follows is about a backfill; see logical.Backfiller.
 	begun       logical.Stamp // of the transaction that is open
@@ -51,7 +52,7 @@ type switcher struct {
 
 // newSwitcher starts in the mode that the loop was in, or was about to change to.
 func newSwitcher(w *writer) *switcher {
-	s := &switcher{w: w, turn: newTurn(), stirred: make(chan struct{}, 1)}
+	s := &switcher{w: w, turn: newTurn(), stirred: make(chan struct{}, 1), heard: time.Now()}
 	if _, ok := as[logical.Backfiller](w.loop.dialect); ok {
 		s.backfilling = w.loop.unclean // it is about to begin
 	}
@@ -106,7 +107,7 @@ func (s *switcher) OnBegin(ctx context.Context, stamp logical.Stamp) error {
 	if err := s.steer(ctx); err != nil {
 		return err
 	}
-	s.open, s.begun = true, stamp
+	s.open, s.begun, s.heard = true, stamp, time.Now()
 	if fast := int64(s.fast()); s.pacing.Load() > fast {
 		s.pacing.Store(fast)
 		s.stir()
@@ -135,7 +136,7 @@ func (s *switcher) OnCommit(ctx context.Context) error {
 	if !s.open {
 		return errors.New("logical: OnCommit was called outside of a transaction")
 	}
-	s.open, s.last = false, s.begun
+	s.open, s.last, s.heard = false, s.begun, time.Now()
 	return s.sink.OnCommit(ctx)
 }
 
@@ -209,11 +210,16 @@ func (s *switcher) passed(staleness mode.Staleness) bool {
 	case l.uncleanUntil != nil:
 		return l.point().Compare(l.uncleanUntil) >= 0
 	}
-	// The source could not say where its end was: it is passed when nothing waits.
+	// The source could not say where its end was. It is taken to be passed when nothing waits, and the source
+	// has had nothing to say for a while: at the beginning of a run nothing waits because nothing was read.
 	_, waits := s.sink.oldest()
+	_, tells := as[logical.Stalenesser](l.dialect)
 	by, known := staleness.Known()
-	return !waits && (!known || by == 0)
+	return !waits && (known && by == 0 || !tells) && time.Since(s.heard) >= s.quiet()
 }
+
+// quiet is how long a source that cannot tell where its end is must be silent to be taken to be there.
+func (s *switcher) quiet() time.Duration { return max(time.Second, s.w.config.StandbyTimeout) }
 
 // drain lets what was committed land. The open transaction is given up.
 func (s *switcher) drain(ctx context.Context) error {

@@ -37,6 +37,8 @@ type tape struct {
 	batch int
 
 	acked at
+	// answers is when the source begins to tell what waits.
+	answers time.Time
 }
 
 func (d *tape) ZeroStamp() logical.Stamp { return at{} }
@@ -131,6 +133,9 @@ func (d *tape) Acknowledge(_ context.Context, stamp logical.Stamp) error {
 
 // OldestPending implements logical.Stalenesser.
 func (d *tape) OldestPending(after logical.Stamp) (time.Time, bool) {
+	if time.Now().Before(d.answers) {
+		return time.Time{}, false
+	}
 	n := after.(at).N + 1
 	if d.when == nil || n > len(d.txs) {
 		return time.Time{}, d.when != nil
@@ -143,6 +148,9 @@ func (d *tape) OldestPending(after logical.Stamp) (time.Time, bool) {
 
 // Newest implements logical.Stalenesser.
 func (d *tape) Newest() (logical.Stamp, bool) {
+	if time.Now().Before(d.answers) {
+		return at{}, false
+	}
 	newest := at{}
 	for n := 1; n <= len(d.txs); n++ {
 		if d.when != nil && d.when(n).After(time.Now()) {

@@ -18,7 +18,7 @@ import (
 func TestIsolatedFromDeadTargetsWithinOneBudget(t *testing.T) {
 	t.Parallel()
 	for _, immediate := range []bool{false, true} {
-		seeds(t, 10, 1000, func(t *testing.T, seed uint64) {
+		seeds(t, 4, 1000, func(t *testing.T, seed uint64) {
 			synctest.Test(t, func(t *testing.T) { isolatedInOneBudget(t, seed, immediate) })
 		})
 	}

@@ -1,11 +1,13 @@
 package influx_test
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -152,7 +154,7 @@ func TestNothingSilentEndlessAnswer(t *testing.T) {
 			r := newRig(t, t.TempDir(), influx.Config{URL: f.URL}, logical.Config{ApplyTimeout: 300 * time.Millisecond})
 			all, _, _ := lines(0, 20, nil)
 			r.write(all...)
-			r.until("the trouble does not show", func(st influxlogical.Status) bool { return st.Loop.Err != nil })
+			r.until("the trouble does not show", func(influxlogical.Status) bool { return r.target.Facts().LatestErrorMessage != "" })
 			if facts := r.target.Facts(); facts.LatestResponseCode != 0 || !strings.Contains(facts.LatestErrorMessage, "no answer") {
 				t.Errorf("the status is %+v", facts)
 			}
@@ -396,3 +398,73 @@ func TestBoundedRequests(t *testing.T) {
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }
+
+// TestQuestionsThatAreNotAnswered: a proxy may let nothing but writes pass; a portal, or a remote in trouble, is not
+// written to before it says something else.
+func TestQuestionsThatAreNotAnswered(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		question trouble
+		code     int
+		says     string // "" for a remote that is written to all the same
+	}{
+		"401": {say(401, ""), 0, ""}, "403": {say(403, page), 0, ""}, "404": {say(404, page), 0, ""}, "405": {say(405, ""), 0, ""},
+		"portal": {say(200, page), 200, "web page"}, "redirect": {say(302, "", "Location", "http://portal"), 302, "http://portal"},
+		"503": {say(503, "starting"), 503, "starting"}, "reset": {reset, 0, "influx: http"}, "413": {say(413, ""), 413, "413"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, "")
+			f.question = c.question
+			r := newRig(t, t.TempDir(), influx.Config{URL: f.URL}, logical.Config{})
+			r.write("m v=1 1")
+			if c.says != "" {
+				r.until("it is not told", func(st influxlogical.Status) bool { return st.Loop.Err != nil })
+				if facts := r.target.Facts(); facts.LatestResponseCode != c.code || !strings.Contains(facts.LatestErrorMessage, c.says) || facts.Kind != "" {
+					t.Errorf("the facts are %+v", facts)
+				}
+				if n := len(f.writes()); n > 0 {
+					t.Errorf("%d writes", n)
+				}
+				f.mu.Lock()
+				f.question = nil
+				f.mu.Unlock()
+			}
+			r.settled()
+			if got := f.inside(); !slices.Equal(got, []string{"m v=1 1"}) {
+				t.Errorf("in the remote: %q", got)
+			}
+		})
+	}
+}
+
+// TestLargeRequestsThatAreCutOff: somebody in between closes the connection before the word for it gets through.
+func TestLargeRequestsThatAreCutOff(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, loop logical.Config) {
+		var cut atomic.Int64
+		f := newFake(t, "v2.7.1", func(s *http.Server) {
+			inner := s.Handler
+			s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.ContentLength > 70_000 {
+					cut.Add(1)
+					reset(w, r, nil)
+					return
+				}
+				inner.ServeHTTP(w, r)
+			})
+		})
+		loop.FanShards = 1
+		r := newRig(t, t.TempDir(), influx.Config{URL: f.URL}, loop)
+		var all []string
+		for i := range 4000 {
+			all = append(all, fmt.Sprintf("m s=%q %d", strings.Repeat("x", 300), i))
+		}
+		r.write(all...)
+		r.settled()
+		sameLines(t, "in the remote", f.inside(), all)
+		if n := cut.Load(); n < 2 {
+			t.Errorf("%d requests were cut off", n)
+		}
+	})
+}

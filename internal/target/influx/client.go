@@ -36,10 +36,15 @@ func newClient(cfg Config) (*http.Client, error) {
 		}
 		trusted.RootCAs = pool
 	}
+	dialer, proxy := &net.Dialer{Timeout: dialTime, KeepAlive: 15 * time.Second}, http.ProxyFromEnvironment
+	dial := dialer.DialContext
+	if cfg.Outbound != nil {
+		dial, proxy = cfg.Outbound.DialContext(dialer), cfg.Outbound.Proxy(proxy)
+	}
 	return &http.Client{
 		Transport: &http.Transport{
-			Proxy:               http.ProxyFromEnvironment,
-			DialContext:         (&net.Dialer{Timeout: dialTime, KeepAlive: 15 * time.Second}).DialContext,
+			Proxy:               proxy,
+			DialContext:         dial,
 			TLSClientConfig:     trusted,
 			TLSHandshakeTimeout: dialTime,
 			ForceAttemptHTTP2:   true,

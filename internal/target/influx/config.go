@@ -8,6 +8,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/tailrace-cdc/tailrace/internal/util/outbound"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -67,6 +68,8 @@ type Config struct {
 	Username, Password string
 	// AllowInsecureTLS accepts any certificate.
 	AllowInsecureTLS bool
+	// Outbound says which hosts may be connected to; nil allows every one.
+	Outbound *outbound.Policy
 	// CAFile holds certificates, PEM, that are trusted beside the system's.
 	CAFile string
 	// Version is told in the user agent, tailrace/<version>. Default "unknown".

@@ -270,3 +270,38 @@ func TestOrderIsNotSkippedOver(t *testing.T) {
 		t.Errorf("sent %q: the last ones were skipped although something newer lies over them", got)
 	}
 }
+
+// TestNothingSilentRejectedBeforeAFailure rejects a line, and fails behind it: the next attempt must not take it for
+// stored.
+func TestNothingSilentRejectedBeforeAFailure(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, "v2.7.1")
+	target, err := influx.Open(influx.Config{URL: f.URL, Bucket: "b", MaxRequestBytes: 10})
+	must(t, err)
+	defer func() { must(t, target.Close()) }()
+	s := take(t, target, "me")
+	broken := true
+	f.behave(func(w http.ResponseWriter, r *http.Request, l []string) bool {
+		switch {
+		case slices.Contains(l, "bad v=2 1"):
+			return say(400, `{"code":"invalid","message":"unable to parse it"}`)(w, r, l)
+		case slices.Contains(l, "m v=3 1") && broken:
+			broken = false
+			return say(500, "")(w, r, l)
+		}
+		return false
+	})
+	muts := mutations("m v=1 1", "bad v=2 1", "m v=3 1")
+	x := begin(t, s)
+	if err := x.Apply(t.Context(), muts); logical.ClassOf(err) != logical.ClassRetry || err == nil {
+		t.Fatalf("got %v", err)
+	}
+	must(t, x.Rollback(t.Context()))
+	x = begin(t, s)
+	err = x.Apply(t.Context(), muts)
+	if list := logical.RejectedOf(err); len(list) != 1 || list[0].Index != 1 {
+		t.Errorf("got %v, rejected %v", err, list)
+	}
+	must(t, x.Rollback(t.Context()))
+	sameLines(t, "in the remote", f.inside(), []string{"m v=1 1", "m v=3 1"})
+}

@@ -18,6 +18,7 @@ type fake struct {
 
 	mu       sync.Mutex
 	version  string                                                            // in its headers; "" for none
+	question trouble                                                           // how /ping and /health are answered, if not well
 	trouble  func(w http.ResponseWriter, r *http.Request, lines []string) bool // reports whether it has answered
 	requests []seen
 	stored   []string
@@ -29,9 +30,13 @@ type seen struct {
 	lines                              []string
 }
 
-func newFake(t *testing.T, version string) *fake {
+func newFake(t *testing.T, version string, settings ...func(*http.Server)) *fake {
 	f := &fake{version: version}
-	f.Server = httptest.NewServer(f)
+	f.Server = httptest.NewUnstartedServer(f)
+	for _, set := range settings {
+		set(f.Config)
+	}
+	f.Start()
 	t.Cleanup(f.Close)
 	return f
 }
@@ -48,6 +53,12 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Influxdb-Version", f.version)
 	}
 	if strings.HasSuffix(r.URL.Path, "/ping") || strings.HasSuffix(r.URL.Path, "/health") {
+		f.mu.Lock()
+		question := f.question
+		f.mu.Unlock()
+		if question != nil && question(w, r, nil) {
+			return
+		}
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}

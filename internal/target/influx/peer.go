@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	stderrors "errors"
 	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/tailrace-cdc/tailrace/logical"
 )
 
 // peer is what is known of the remote.
@@ -50,9 +53,12 @@ func (t *Target) kindOf(ctx context.Context) (Kind, error) {
 func (t *Target) probe(ctx context.Context) (Kind, error) {
 	a, err := t.exchange(ctx, request{method: http.MethodGet, path: []string{"ping"}, kind: t.cfg.Kind})
 	if err != nil {
-		return "", t.noAnswer(ctx, err)
+		err := t.noAnswer(ctx, err)
+		t.failed(0, err)
+		return "", err
 	}
 	if err := t.strange(a); err != nil {
+		t.failed(a.status, err)
 		return "", err
 	}
 	version := a.header.Get("X-Influxdb-Version")
@@ -71,17 +77,29 @@ func (t *Target) probe(ctx context.Context) (Kind, error) {
 	return kind, nil
 }
 
-// strange returns an error if an answer to a question is none that an InfluxDB gives.
+// strange returns an error if an answer to a question is none that an InfluxDB gives, or a proxy in front
+// of it that lets nothing but writes pass: what that says to a write is what counts.
 func (t *Target) strange(a *answer) error {
-	switch {
-	case a.status/100 == 2 && !looksLikeHTML(a), a.status == http.StatusNotFound && !looksLikeHTML(a), a.status == http.StatusMethodNotAllowed:
+	switch a.status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
+		return nil
+	}
+	if a.status/100 == 2 && !looksLikeHTML(a) {
 		return nil
 	}
 	v := t.judge(V2, a, true)
-	if v.outcome == accepted || v.outcome == rejected || v.outcome == tooLarge {
-		return t.retry(0, "look at what is behind the URL", "the remote answers a question with %s", a.brief())
+	if v.outcome != unsettled {
+		return t.retry(0, "look at what is behind the URL", "it answers a question with %s", a.brief())
 	}
+	t.listen(v)
 	return v.err
+}
+
+// listen notes that the remote has asked to be left alone, if it has.
+func (t *Target) listen(v verdict) {
+	if e, ok := stderrors.AsType[*logical.Error](v.err); ok && e.RetryAfter > 0 {
+		t.calm.ask(e, t.facts.now())
+	}
 }
 
 // health asks those that say nothing in their headers.

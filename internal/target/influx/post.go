@@ -3,6 +3,8 @@ package influx
 import (
 	"context"
 	stderrors "errors"
+	"io"
+	"syscall"
 	"time"
 
 	"github.com/pkg/errors"
@@ -21,7 +23,6 @@ func (t *Target) post(ctx context.Context, muts []logical.Mutation) (verdict, er
 	}
 	kind, err := t.kindOf(ctx)
 	if err != nil {
-		t.failed(0, err)
 		return verdict{}, err
 	}
 	b, err := newBody(muts, t.gzip)
@@ -35,7 +36,7 @@ func (t *Target) post(ctx context.Context, muts []logical.Mutation) (verdict, er
 	took := time.Since(begun)
 	t.facts.end(took)
 	if err != nil {
-		if ctx.Err() != nil && stderrors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if smaller(ctx, err, b.size) {
 			t.sizer.tooSlow(b.size)
 		}
 		err = t.noAnswer(ctx, err)
@@ -43,6 +44,19 @@ func (t *Target) post(ctx context.Context, muts []logical.Mutation) (verdict, er
 		return verdict{}, err
 	}
 	return t.settle(ctx, kind, a, b, took), nil
+}
+
+// largeRequest is one that somebody in between may cut off for its size, without the word for it (413)
+// getting through.
+const largeRequest = 64 << 10
+
+// smaller reports whether a request without an answer is better made smaller.
+func smaller(ctx context.Context, err error, size int) bool {
+	if stderrors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return true
+	}
+	cut := stderrors.Is(err, syscall.ECONNRESET) || stderrors.Is(err, syscall.EPIPE) || stderrors.Is(err, io.EOF) || stderrors.Is(err, io.ErrUnexpectedEOF)
+	return cut && ctx.Err() == nil && size > largeRequest
 }
 
 // settle notes what an answer means.
@@ -68,9 +82,7 @@ func (t *Target) settle(ctx context.Context, kind Kind, a *answer, b *body, took
 	case rejected:
 		t.failed(a.status, v.err)
 	case unsettled:
-		if e, ok := stderrors.AsType[*logical.Error](v.err); ok && e.RetryAfter > 0 {
-			t.calm.ask(e, t.facts.now())
-		}
+		t.listen(v)
 		t.failed(a.status, v.err)
 	}
 	return v

@@ -285,7 +285,7 @@ func TestNothingSilentInInfluxDB(t *testing.T) {
 		samePoints(t, readFrom(t, db, name, fmt.Sprintf("%q.short./.*/", name)), want)
 
 		// Tags beyond the server's limit.
-		batch, bad = nil, nil
+		batch = nil
 		for i := range 30 {
 			batch = append(batch, line(fmt.Sprintf("tv,t=%d v=1", i), i))
 		}

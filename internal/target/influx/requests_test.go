@@ -101,15 +101,16 @@ func TestCompression(t *testing.T) {
 // connections.
 func TestWaitingWritesAreJoined(t *testing.T) {
 	t.Parallel()
-	f := newFake(t, "v2.7.1")
 	var conns atomic.Int64
+	f := newFake(t, "v2.7.1", func(s *http.Server) {
+		s.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				conns.Add(1)
+			}
+		}
+	})
 	hold, held := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	f.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			conns.Add(1)
-		}
-	}
 	f.behave(func(http.ResponseWriter, *http.Request, []string) bool {
 		once.Do(func() {
 			close(held)
@@ -214,7 +215,7 @@ func TestStopDoesNotWaitForARemoteThatHangs(t *testing.T) {
 	defer cancel()
 	r.stream.Pause(ctx)
 	f.behave(nil)
-	must(t, r.stream.Resume())
+	must(t, r.stream.Resume(t.Context()))
 	r.settled()
 	if got := f.inside(); !slices.Equal(got, []string{"m v=1 1"}) {
 		t.Errorf("in the remote: %q", got)

@@ -86,7 +86,10 @@ func newRig(t testing.TB, dir string, cfg influx.Config, loop logical.Config) *r
 	if loop.RetryMax == 0 {
 		loop.RetryMax = 20 * time.Millisecond
 	}
-	r.stream, err = r.streams.Add(influxlogical.StreamConfig{ID: "one", Bucket: "local", Target: r.target, Loop: loop})
+	r.stream, err = r.streams.Add(t.Context(), influxlogical.StreamConfig{
+		ID: "one", Bucket: "local", Loop: loop,
+		Remote: influxlogical.Remote{Open: func(context.Context) (logical.Target, func(), error) { return r.target, func() {}, nil }},
+	})
 	must(t, err)
 	t.Cleanup(r.close)
 	return r

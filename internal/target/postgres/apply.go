@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"slices"
@@ -32,8 +33,19 @@ func (x *tx) apply(ctx context.Context, muts []logical.Mutation) error {
 	return x.segment(ctx, muts, from, len(muts))
 }
 
-// planAll finds the plan of each mutation, and those that can never be stored.
+// planAll finds the plan of each mutation, and those that can never be stored. All plans are of one state
+// of the catalog: two views of one table would be two batches, and their order would be lost (ORDER).
 func (x *tx) planAll(ctx context.Context, muts []logical.Mutation) error {
+	for {
+		changes, noted := x.s.t.catalog.changes.Load(), x.noted
+		if err := x.planOnce(ctx, muts); err != nil || changes == x.s.t.catalog.changes.Load() {
+			return err
+		}
+		x.noted = noted
+	}
+}
+
+func (x *tx) planOnce(ctx context.Context, muts []logical.Mutation) error {
 	w := x.w
 	w.call = x.calls
 	clear(w.plans)
@@ -117,8 +129,13 @@ func (w *work) batch(p *plan, mutations int) *batch {
 	return b
 }
 
-// finish adds the statements of all batches, or sends their rows if there are many.
+// finish adds the statements of all batches, or sends their rows if there are many. Tables come in one
+// order in all transactions, so that those of several loops do not deadlock; where rows refer to those of
+// other tables, in the order of the source.
 func (x *tx) finish(ctx context.Context, muts []logical.Mutation) error {
+	if !slices.ContainsFunc(x.w.order, func(t *table) bool { return t.foreign }) {
+		slices.SortFunc(x.w.order, func(a, b *table) int { return cmp.Compare(a.oid, b.oid) })
+	}
 	for _, t := range x.w.order {
 		if err := x.statements(ctx, x.w.batches[t], muts); err != nil {
 			return err

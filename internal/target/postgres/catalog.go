@@ -23,6 +23,8 @@ type catalog struct {
 	mu     sync.RWMutex
 	tables map[tableName]*table
 	plans  map[*logical.Relation]*plan
+
+	changes atomic.Int64 // of tables that were known
 }
 
 type tableName struct{ schema, name string }
@@ -41,6 +43,7 @@ func (c *catalog) forget() {
 	defer c.mu.Unlock()
 	c.tables = map[tableName]*table{}
 	c.plans = map[*logical.Relation]*plan{}
+	c.changes.Add(1)
 }
 
 func (c *catalog) plan(rel *logical.Relation) *plan {
@@ -56,7 +59,9 @@ func (c *catalog) keep(p *plan) {
 	if len(c.plans) >= maxPlans {
 		c.plans = map[*logical.Relation]*plan{}
 	}
-	c.plans[p.relation] = p
+	if p.table == nil || c.tables[p.table.name] == p.table { // otherwise somebody has read a newer one meanwhile
+		c.plans[p.relation] = p
+	}
 }
 
 // share returns the table that is known by the name of t if it is the same, and otherwise makes t
@@ -66,6 +71,9 @@ func (c *catalog) share(t *table) *table {
 	defer c.mu.Unlock()
 	if known := c.tables[t.name]; known != nil && known.same(t) {
 		return known
+	}
+	if c.tables[t.name] != nil {
+		c.changes.Add(1)
 	}
 	c.tables[t.name] = t
 	for rel, p := range c.plans {

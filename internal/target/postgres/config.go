@@ -9,6 +9,7 @@ import (
 
 	"github.com/tailrace-cdc/tailrace/internal/target/tally"
 	"github.com/tailrace-cdc/tailrace/internal/util/ident"
+	"github.com/tailrace-cdc/tailrace/internal/util/outbound"
 )
 
 // Config says which database is the target and how it is used.
@@ -16,6 +17,8 @@ type Config struct {
 	// DSN is the connection string, a URL or "key=value …", as libpq understands it. It may hold a
 	// password and is never logged.
 	DSN string
+	// Outbound says which hosts may be connected to; nil allows every one.
+	Outbound *outbound.Policy
 	// Conns is how many connections the target has at most, over all loops. Two of them are kept
 	// for leases, memos and tables, so that these never wait for data. Default 16, at least 3.
 	Conns int
@@ -40,11 +43,11 @@ type Config struct {
 	// IgnoreMissingColumns leaves out values whose column a table of the user's does not have, instead of
 	// waiting for the column. They are counted in Tally, and each column is named once in the log.
 	IgnoreMissingColumns bool
-	// MaxColumns bounds the columns of a table that Tailrace makes; points that would need more are
-	// refused. Default 1000; PostgreSQL itself stops at 1600.
+	// MaxColumns bounds the columns of a table that Tailrace makes; the values that have none then go into
+	// one more, as a JSON object. Default 1000; at most 1599.
 	MaxColumns int
-	// MaxTables bounds the tables that Tailrace makes; points that would need more are refused.
-	// Default 10,000.
+	// MaxTables bounds the tables that Tailrace makes in a schema; measurements that have none then share one
+	// more. Default 10,000.
 	MaxTables int
 	// ApplicationName is what the server shows of its sessions. Default "tailrace".
 	ApplicationName string
@@ -53,7 +56,8 @@ type Config struct {
 	// Logger receives what an operator may want to know. Default: nothing is logged.
 	Logger *slog.Logger
 
-	copyRows int // see minCopyRows; tests set it
+	copyRows    int // see minCopyRows; tests set it
+	mergeValues int // see minMergeValues; tests set it
 }
 
 // controlConns is how many of the connections are not for data. What may wait at the server for
@@ -70,6 +74,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxColumns, 1000)
 	setDefault(&c.MaxTables, 10_000)
 	setDefault(&c.copyRows, minCopyRows)
+	setDefault(&c.mergeValues, minMergeValues)
 	setDefault(&c.ApplicationName, "tailrace")
 	if c.Tally == nil {
 		c.Tally = &tally.Tally{}
@@ -86,8 +91,8 @@ func (c Config) validate() error {
 		return errors.New("postgres: no connection string; give one such as postgres://user@host/database")
 	case c.Conns <= controlConns:
 		return errors.Errorf("postgres: %d connections are too few; give at least %d", c.Conns, controlConns+1)
-	case c.MaxColumns > 1600:
-		return errors.Errorf("postgres: MaxColumns %d is more than PostgreSQL's own limit of 1600", c.MaxColumns)
+	case c.MaxColumns > 1599: // and the overflow column
+		return errors.Errorf("postgres: MaxColumns %d is more than PostgreSQL's own limit allows: give at most 1599", c.MaxColumns)
 	case c.ApplyTimeout < 0 || c.LockTimeout < 0 || c.IdleTimeout < 0 || c.MaxColumns < 0 || c.MaxTables < 0:
 		return errors.New("postgres: a setting is negative")
 	}

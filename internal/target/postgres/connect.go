@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,11 @@ func (t *Target) newPool(size int) (*pgxpool.Pool, error) {
 	conn.RuntimeParams["application_name"] = t.cfg.ApplicationName
 	if conn.ConnectTimeout == 0 {
 		conn.ConnectTimeout = 10 * time.Second
+	}
+	if t.cfg.Outbound != nil {
+		conn.DialFunc = t.cfg.Outbound.DialContext(&net.Dialer{Timeout: conn.ConnectTimeout, KeepAlive: 5 * time.Minute})
+		// The dialer resolves names, so that it sees both the name and what it leads to.
+		conn.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
 	}
 	if t.cfg.Pooled {
 		conn.DefaultQueryExecMode = pgx.QueryExecModeExec

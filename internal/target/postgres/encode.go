@@ -300,9 +300,10 @@ func appendTimeText(dst []byte, v logical.Value) []byte {
 	return append(t.AppendFormat(dst, "-01-02 15:04:05.999999-07"), era...)
 }
 
-// The range of PostgreSQL's times, in seconds since 1970: the years 4713 BC to 294276.
+// The range of PostgreSQL's times, in seconds since 1970: 24 November 4714 BC (by our calendar; day 0 of the
+// Julian period) to the year 294276.
 const (
-	minSeconds = -210866803200 + epoch2000
+	minSeconds = -210866803200
 	maxSeconds = 9223371331200 + epoch2000
 	epoch2000  = 946684800
 )
@@ -318,7 +319,7 @@ func encodeTime(dst []byte, v logical.Value) ([]byte, string) {
 	default:
 		sec, nanos := v.Unix()
 		if sec < minSeconds || sec >= maxSeconds {
-			return dst, "the time is out of the range of the years 4713 BC to 294276"
+			return dst, "the time is out of the range of November 4714 BC to the year 294276"
 		}
 		micros = (sec-epoch2000)*1_000_000 + int64(nanos/1000)
 	}

@@ -20,7 +20,12 @@ import (
 
 var env testenv.Env
 
-func TestMain(m *testing.M) { os.Exit(env.Main(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv(childDSN) != "" {
+		os.Exit(child())
+	}
+	os.Exit(env.Main(m))
+}
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
@@ -38,7 +43,29 @@ func TestConformanceOfOtherVersions(t *testing.T) {
 			if got := rows(t, open(t, Config{DSN: server.Fresh(t)}), "SHOW server_version"); !strings.HasPrefix(got[0][0], version+".") {
 				t.Fatalf("the server is %s", got[0][0])
 			}
+			t.Run("RandomTables", func(t *testing.T) {
+				t.Parallel()
+				testRandomTables(t, Config{DSN: server.Fresh(t)}, testenv.Count(4, 100))
+			})
 			logicaltest.RunTarget(t, func(t testing.TB) logical.Target { return open(t, Config{DSN: server.Fresh(t)}) }, conformance())
+		})
+	}
+}
+
+// TestConformanceOfMerge takes the way by temporary tables also for small batches, with and without a pooler.
+func TestConformanceOfMerge(t *testing.T) {
+	t.Parallel()
+	port := testenv.StartPgBouncer(t, portOf(t, open(t, Config{})))
+	for _, pooled := range []bool{false, true} {
+		t.Run(fmt.Sprintf("pooled %v", pooled), func(t *testing.T) {
+			t.Parallel()
+			logicaltest.RunTarget(t, func(t testing.TB) logical.Target {
+				cfg := Config{DSN: env.Postgres(t), copyRows: 1, mergeValues: 1, Pooled: pooled}
+				if pooled {
+					cfg.DSN = viaPort(t, cfg.DSN, port)
+				}
+				return open(t, cfg)
+			}, conformance())
 		})
 	}
 }

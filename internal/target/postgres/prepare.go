@@ -20,7 +20,7 @@ import (
 // ddlTries is how often making tables is tried while others hold locks on them or do the same.
 const ddlTries = 8
 
-// Prepare makes tables and columns for relations of points that need them, all in one transaction of
+// Prepare makes tables and columns for relations of points that need them, in short transactions of
 // its own.
 func (s *session) Prepare(ctx context.Context, relations []*logical.Relation) error {
 	var missing []*logical.Relation
@@ -50,11 +50,25 @@ func (s *session) Prepare(ctx context.Context, relations []*logical.Relation) er
 	return nil
 }
 
-// define makes and extends the tables of relations.
+// define makes and extends the tables of relations. A transaction makes any number of new tables, which
+// nobody else uses yet, and extends at most one: it would deadlock with data if it held one table's lock
+// while it waits for another's.
 func (s *session) define(ctx context.Context, relations []*logical.Relation) error {
+	groups := byTable(relations)
 	for try := 1; ; try++ {
-		err := s.t.transactSlowly(ctx, func(tx pgx.Tx) error { return s.defineIn(ctx, tx, relations) })
-		if err == nil || try == ddlTries || !mayHeal(err) {
+		var rest [][]*logical.Relation
+		err := s.t.transactSlowly(ctx, func(tx pgx.Tx) (err error) {
+			rest, err = s.defineIn(ctx, tx, groups)
+			return err
+		})
+		if err == nil {
+			if len(rest) == 0 {
+				return nil
+			}
+			groups, try = rest, 0
+			continue
+		}
+		if try == ddlTries || !mayHeal(err) {
 			return err
 		}
 		// Whoever wants the table meanwhile gets it: the waiting is outside of any lock.
@@ -74,24 +88,36 @@ func mayHeal(err error) bool {
 	return false
 }
 
-func (s *session) defineIn(ctx context.Context, tx pgx.Tx, relations []*logical.Relation) error {
+// defineIn makes tables, and extends one; it returns the groups that need another transaction.
+func (s *session) defineIn(ctx context.Context, tx pgx.Tx, groups [][]*logical.Relation) (rest [][]*logical.Relation, err error) {
 	// The one row is the lock that makes and alters tables of this database one after the other.
 	var version int64
 	if err := tx.QueryRow(ctx, "SELECT version FROM "+s.t.staging+"version FOR UPDATE").Scan(&version); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.check(ctx, tx); err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", s.t.cfg.LockTimeout.Milliseconds())); err != nil {
-		return err
+		return nil, err
 	}
-	for _, group := range byTable(relations) {
-		if err := s.t.definePoints(ctx, tx, group); err != nil {
-			return err
+	extended := false
+	for _, group := range groups {
+		tab, err := s.t.pointsTable(ctx, tx, group[0])
+		if err != nil {
+			return nil, err
 		}
+		if tab != nil && extended {
+			rest = append(rest, group)
+			continue
+		}
+		altered, err := s.t.definePoints(ctx, tx, tab, group)
+		if err != nil {
+			return nil, err
+		}
+		extended = extended || altered
 	}
-	return nil
+	return rest, nil
 }
 
 // byTable groups relations of one measurement, so that its table is altered once.
@@ -111,26 +137,23 @@ func byTable(relations []*logical.Relation) [][]*logical.Relation {
 	return groups
 }
 
-// definePoints makes the table of a measurement, or adds what it lacks.
-func (t *Target) definePoints(ctx context.Context, tx pgx.Tx, relations []*logical.Relation) error {
+// definePoints makes the table of a measurement, or adds what it lacks if it is there. It reports whether
+// it has altered a table.
+func (t *Target) definePoints(ctx context.Context, tx pgx.Tx, tab *table, relations []*logical.Relation) (altered bool, err error) {
 	rel := relations[0]
-	tab, err := t.pointsTable(ctx, tx, rel)
-	if err != nil {
-		return err
-	}
 	if tab != nil && !tab.ours {
-		return nil // somebody else made it meanwhile
+		return false, nil // somebody else made it meanwhile
 	}
 	if tab == nil {
 		if full, err := t.tablesFull(ctx, tx, rel); err != nil || full {
-			return cmp.Or(err, t.makeShared(ctx, tx, rel))
+			return false, cmp.Or(err, t.makeShared(ctx, tx, rel))
 		}
 	}
 	space, count := columnSpace(), 3
 	records := map[string]record{}
 	if tab != nil {
 		if err = t.readRecords(ctx, tx, tab); err != nil {
-			return err
+			return false, err
 		}
 		records, count = tab.records, tab.width()
 		for i := range tab.columns {
@@ -172,9 +195,9 @@ func (t *Target) definePoints(ctx context.Context, tx pgx.Tx, relations []*logic
 		}
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	return t.remember(ctx, tx, name, added)
+	return tab != nil && len(columns) > 0, t.remember(ctx, tx, name, added)
 }
 
 // newColumns lists the tags and fields that have no record, each once, tags first: they keep their

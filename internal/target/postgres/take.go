@@ -149,14 +149,7 @@ func (t *Target) register(claim logical.Claim, epoch int64, written time.Time) *
 	s := &session{t: t, claim: claim}
 	s.epoch.Store(epoch)
 	s.Keeper = lease.New(lease.Config{Loop: claim.Loop, TTL: claim.TTL, Renew: s.renew, Written: written, Logger: t.cfg.Logger})
-	s.Start()
-	t.mu.Lock()
-	old := t.sessions[claim.Loop]
-	t.sessions[claim.Loop] = s
-	t.mu.Unlock()
-	if old != nil {
-		old.Abandon()
-	}
+	t.keepers.Start(s.Keeper)
 	return s
 }
 
@@ -216,19 +209,11 @@ func (s *session) noteFenced(err error) error {
 
 // Release gives the lease back.
 func (s *session) Release(ctx context.Context) error {
-	s.Stop()
-	s.t.mu.Lock()
-	if s.t.sessions[s.claim.Loop] == s {
-		delete(s.t.sessions, s.claim.Loop)
-	}
-	s.t.mu.Unlock()
-	if !s.Held() {
-		return nil
-	}
-	defer s.Lose()
-	return s.t.transact(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, "UPDATE "+s.t.staging+"leases SET holder = '', expires = clock_timestamp() WHERE loop = $1 AND epoch = $2",
-			s.claim.Loop, s.epoch.Load())
-		return err
+	return s.t.keepers.Release(s.Keeper, func() error {
+		return s.t.transact(ctx, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE "+s.t.staging+"leases SET holder = '', expires = clock_timestamp() WHERE loop = $1 AND epoch = $2",
+				s.claim.Loop, s.epoch.Load())
+			return err
+		})
 	})
 }

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/pkg/errors"
 
+	"github.com/tailrace-cdc/tailrace/internal/target/lease"
 	"github.com/tailrace-cdc/tailrace/internal/util/ident"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -24,14 +23,13 @@ type Target struct {
 	waiters chan struct{} // holds a token for each control connection that may wait for somebody's lock
 	catalog *catalog
 	works   sync.Pool   // of *work
+	noTemp  atomic.Bool // the user may not make temporary tables
 	staged  atomic.Bool // the staging tables are known to be there
 	crdb    atomic.Bool // the server is CockroachDB
 
-	closed chan struct{}
-	once   sync.Once
-
-	mu       sync.Mutex
-	sessions map[string]*session // by loop; the newest of each
+	closed  chan struct{}
+	once    sync.Once
+	keepers lease.Keepers
 }
 
 var (
@@ -47,12 +45,11 @@ func Open(_ context.Context, cfg Config) (*Target, error) {
 		return nil, err
 	}
 	t := &Target{
-		cfg:      cfg,
-		staging:  ident.Quote(cfg.StagingSchema) + ".",
-		catalog:  newCatalog(),
-		closed:   make(chan struct{}),
-		waiters:  make(chan struct{}, controlConns-1),
-		sessions: map[string]*session{},
+		cfg:     cfg,
+		staging: ident.Quote(cfg.StagingSchema) + ".",
+		catalog: newCatalog(),
+		closed:  make(chan struct{}),
+		waiters: make(chan struct{}, controlConns-1),
 	}
 	t.works.New = func() any { return newWork() }
 	var err error
@@ -78,13 +75,7 @@ func (t *Target) Close() error {
 	var err error
 	t.once.Do(func() {
 		close(t.closed)
-		t.mu.Lock()
-		held := slices.Collect(maps.Values(t.sessions))
-		t.mu.Unlock()
-		for _, s := range held {
-			s.Stop()
-			s.Lose()
-		}
+		t.keepers.Close()
 		done := make(chan struct{})
 		go func() {
 			t.data.Close()

@@ -108,6 +108,8 @@ func TestEveryKindInEveryType(t *testing.T) {
 		{"timestamptz", logical.InfiniteTime(-1), "-infinity"},
 		{"timestamptz", logical.UnixNano(-1), "1969-12-31 23:59:59.999999+00"},
 		{"timestamptz", logical.Time(time.Date(-43, 3, 15, 0, 0, 0, 0, time.UTC)), "0044-03-15 00:00:00+00 BC"},
+		{"timestamptz", logical.Time(time.Date(-4713, 11, 24, 0, 0, 0, 0, time.UTC)), "4714-11-24 00:00:00+00 BC"},
+		{"timestamptz", logical.Time(time.Date(-4713, 11, 23, 23, 59, 59, 999999999, time.UTC)), refused},
 		{"timestamptz", logical.Time(time.Date(294276, 12, 31, 23, 59, 59, 0, time.UTC)), "294276-12-31 23:59:59+00"},
 		{"timestamptz", logical.Time(time.Date(294277, 1, 1, 0, 0, 0, 0, time.UTC)), refused},
 		{"timestamptz", logical.Time(time.Date(-5000, 1, 1, 0, 0, 0, 0, time.UTC)), refused},

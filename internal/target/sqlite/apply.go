@@ -107,6 +107,13 @@ func (w *writer) applyOne(p *plan, s *shape, m *logical.Mutation) (why string, e
 
 // bind puts the value of a parameter into a statement, or says why it cannot be stored.
 func (w *writer) bind(stmt *sqlite3.Stmt, param int, p *plan, a *arg, m *logical.Mutation) (why string, err error) {
+	if a.over {
+		value := w.overflowCell(p, m)
+		if value.form == 0 {
+			return value.text, nil
+		}
+		return "", w.classify(value.bind(stmt, param), "bind")
+	}
 	c := &p.columns[a.column]
 	if !a.isOld {
 		// What most values of most columns are.
@@ -151,6 +158,8 @@ func (p *plan) malformed(m *logical.Mutation) string {
 	switch {
 	case p.refuse != "":
 		return p.refuse
+	case p.shared && m.Op == logical.OpTruncate:
+		return "it would empty the table of all measurements that have none of their own"
 	case m.Op == logical.OpTruncate:
 		return ""
 	case len(m.Values) != len(p.columns):
@@ -173,7 +182,13 @@ func (w *writer) refuses(p *plan, m *logical.Mutation) string {
 	for i := range s.steps {
 		for n := range s.steps[i].args {
 			a := &s.steps[i].args[n]
-			if c := p.argument(a, m, &w.scratch); c.form == 0 {
+			c := cell{}
+			if a.over {
+				c = w.overflowCell(p, m)
+			} else {
+				c = p.argument(a, m, &w.scratch)
+			}
+			if c.form == 0 {
 				return c.text
 			}
 		}

@@ -26,11 +26,11 @@ type Config struct {
 	// CheckpointPages is the size of the write-ahead log, in pages of 4 KiB, at which a commit
 	// copies it into the database. Default 4000 (16 MiB); see docs/sql-targets.md for what was measured.
 	CheckpointPages int
-	// MaxColumns bounds the columns of a table that Tailrace makes; points that would need more are
-	// refused. Default 1000; SQLite itself stops at 2000.
+	// MaxColumns bounds the columns of a table that Tailrace makes; the values that have none then go into
+	// one more, as a JSON object. Default 1000; at most 1999.
 	MaxColumns int
-	// MaxTables bounds the tables that Tailrace makes in the file; points that would need more are
-	// refused. Default 10,000.
+	// MaxTables bounds the tables that Tailrace makes in a schema; measurements that have none then share one
+	// more. Default 10,000.
 	MaxTables int
 	// IgnoreMissingColumns leaves out values whose column a table of the user's does not have, instead of
 	// waiting for the column. They are counted in Tally, and each column is named once in the log.
@@ -62,8 +62,8 @@ func (c Config) validate() error {
 		return errors.New("sqlite: no path; name the database file, such as ./tailrace.db")
 	case c.Path == ":memory:":
 		return errors.New("sqlite: \":memory:\" would lose everything at the end of the process; name a file")
-	case c.MaxColumns > 2000:
-		return errors.Errorf("sqlite: MaxColumns %d is more than SQLite's own limit of 2000", c.MaxColumns)
+	case c.MaxColumns > 1999: // and the overflow column
+		return errors.Errorf("sqlite: MaxColumns %d is more than SQLite's own limit allows: give at most 1999", c.MaxColumns)
 	case c.BusyTimeout < 0 || c.CacheBytes < 0 || c.CheckpointPages < 0 || c.MaxColumns < 0 || c.MaxTables < 0:
 		return errors.New("sqlite: a setting is negative")
 	}

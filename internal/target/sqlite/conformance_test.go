@@ -16,7 +16,11 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	logicaltest.RunTarget(t, func(t testing.TB) logical.Target { return open(t, Config{}) }, logicaltest.Options{
+	logicaltest.RunTarget(t, func(t testing.TB) logical.Target { return open(t, Config{}) }, conformance())
+}
+
+func conformance() logicaltest.Options {
+	return logicaltest.Options{
 		Read:        readTable,
 		CreateTable: createTable,
 		Another: func(t testing.TB, target logical.Target) logical.Target {
@@ -26,7 +30,7 @@ func TestConformance(t *testing.T) {
 			}
 			return another
 		},
-	})
+	}
 }
 
 // connect opens the target's file beside it.

@@ -104,16 +104,16 @@ func (w *writer) keyOfTags(p *plan, unique []int) bool {
 		}
 		inRelation[at] = true
 	}
-	var empty []int
+	var fixed []fixedKey
 	for _, at := range unique {
 		if !inRelation[at] {
 			if !p.table.columns[at].holdsAbsentTag() {
 				return false
 			}
-			empty = append(empty, at)
+			fixed = append(fixed, fixedKey{target: at})
 		}
 	}
-	p.keys, p.emptyKeys = keys, empty
+	p.keys, p.fixedKeys = keys, fixed
 	for _, i := range keys {
 		p.columns[i].key = true
 		p.columns[i].fill = p.relation.Columns[i].Role == logical.RoleTag

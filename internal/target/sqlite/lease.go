@@ -94,14 +94,7 @@ func (w *writer) leaseRow(loop string, row *leaseRow) (found bool, err error) {
 // register starts to keep the lease of a new session, and ends the one that it takes over from.
 func (t *Target) register(s *session, written time.Time) {
 	s.Keeper = lease.New(lease.Config{Loop: s.claim.Loop, TTL: s.claim.TTL, Renew: s.renew, Written: written, Logger: t.cfg.Logger})
-	s.Start()
-	t.mu.Lock()
-	old := t.sessions[s.claim.Loop]
-	t.sessions[s.claim.Loop] = s
-	t.mu.Unlock()
-	if old != nil {
-		old.Abandon()
-	}
+	t.keepers.Start(s.Keeper)
 }
 
 // renew writes the lease anew, in a transaction of its own.
@@ -145,17 +138,9 @@ func (s *session) check(w *writer, epoch int64) error {
 
 // Release gives the lease back.
 func (s *session) Release(ctx context.Context) error {
-	s.Stop()
-	s.t.mu.Lock()
-	if s.t.sessions[s.claim.Loop] == s {
-		delete(s.t.sessions, s.claim.Loop)
-	}
-	s.t.mu.Unlock()
-	if !s.Held() {
-		return nil
-	}
-	defer s.Lose()
-	return s.t.write(ctx, func(w *writer) error {
-		return w.exec("UPDATE _tailrace_loops SET holder = '', expires = 0 WHERE loop = ? AND epoch = ?", s.claim.Loop, s.epoch.Load())
+	return s.t.keepers.Release(s.Keeper, func() error {
+		return s.t.write(ctx, func(w *writer) error {
+			return w.exec("UPDATE _tailrace_loops SET holder = '', expires = 0 WHERE loop = ? AND epoch = ?", s.claim.Loop, s.epoch.Load())
+		})
 	})
 }

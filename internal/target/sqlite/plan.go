@@ -15,14 +15,22 @@ type plan struct {
 	table    *table
 	columns  []planColumn // by position in the relation
 	keys     []int        // positions in the relation of the columns that make the table's key
-	// emptyKeys are columns of the table's key that the relation does not have: the tags that its
-	// points do not carry, stored as ''.
-	emptyKeys []int
+	// fixedKeys are columns of the table's key that the relation does not have: the tags that its points
+	// do not carry, stored as '', or the measurement in a table that several share.
+	fixedKeys []fixedKey
+	overflow  int    // position in the table of the column for values that have none of their own; -1 if there is none
+	shared    bool   // the table is that of all measurements that have none of their own
 	refuse    string // why no mutation of the relation can be stored; "" if they can
 	ignores   bool   // values of some columns are left out
 
 	shapes map[string]*shape
 	last   *shape
+}
+
+// A fixedKey is a column of the key that is the same for all mutations of a plan.
+type fixedKey struct {
+	target int
+	value  string
 }
 
 // A planColumn says where the values of one column of the relation go.
@@ -31,6 +39,7 @@ type planColumn struct {
 	class   class
 	key     bool
 	fill    bool   // an absent value is stored as ''
+	over    bool   // values go into the overflow column
 	ignored bool   // values are left out, and counted
 	refuse  string // why no value can be stored; "" if they can
 }
@@ -44,7 +53,7 @@ func (w *writer) plan(rel *logical.Relation) (*plan, error) {
 	if len(w.catalog.plans) >= maxPlans {
 		w.catalog.flush()
 	}
-	p := &plan{relation: rel, columns: make([]planColumn, len(rel.Columns)), shapes: map[string]*shape{}}
+	p := &plan{relation: rel, overflow: -1, columns: make([]planColumn, len(rel.Columns)), shapes: map[string]*shape{}}
 	var err error
 	if rel.Points {
 		err = w.planPoints(p)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 
+	"github.com/tailrace-cdc/tailrace/internal/target/overflow"
 	"github.com/tailrace-cdc/tailrace/internal/util/ident"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -53,9 +54,12 @@ func (w *writer) planPoints(p *plan) error {
 		return err
 	}
 	if t == nil {
-		if full, err := w.tablesFull(); err != nil || full {
-			p.refuse = fmt.Sprintf("measurement %q would need a table, and there are %d already", p.relation.Name, w.cfg.MaxTables)
+		full, err := w.tablesFull(p.relation.Schema)
+		if err != nil {
 			return err
+		}
+		if full {
+			return w.planShared(p)
 		}
 		if t, err = w.createPoints(p.relation); err != nil {
 			return err
@@ -111,35 +115,51 @@ func (w *writer) forgetTable(name string) error {
 	return w.exec("DELETE FROM _tailrace_tables WHERE target = ?", name)
 }
 
-func (w *writer) tablesFull() (full bool, err error) {
-	err = w.query("SELECT count(*) FROM _tailrace_tables", func(s *sqlite3.Stmt) error {
+// tablesFull reports whether a schema has as many tables of ours as are allowed.
+func (w *writer) tablesFull(schema string) (full bool, err error) {
+	err = w.query("SELECT count(*) FROM _tailrace_tables WHERE schema_name = ? AND name <> ?", func(s *sqlite3.Stmt) error {
 		full = s.ColumnInt64(0) >= int64(w.cfg.MaxTables)
 		return nil
-	})
+	}, schema, overflow.TableKey)
 	return full, err
+}
+
+// tableSpace is the namespace of the file.
+func (w *writer) tableSpace() (*ident.Space, error) {
+	tables := ident.NewSpace(nameRules())
+	err := w.query("SELECT name FROM sqlite_schema", func(s *sqlite3.Stmt) error { tables.Take(s.ColumnText(0)); return nil })
+	return tables, err
 }
 
 // createPoints makes the table of a measurement, with the columns that the relation has.
 func (w *writer) createPoints(rel *logical.Relation) (*table, error) {
-	tables := ident.NewSpace(nameRules())
-	err := w.query("SELECT name FROM sqlite_schema", func(s *sqlite3.Stmt) error { tables.Take(s.ColumnText(0)); return nil })
+	tables, err := w.tableSpace()
 	if err != nil {
 		return nil, err
 	}
 	name := tables.Assign(w.cfg.tableName(rel), "")
 	columns, ddl := columnSpace(), strings.Builder{}
 	fmt.Fprintf(&ddl, "CREATE TABLE %s (\n\t\"time\" INTEGER NOT NULL,\n\t\"series\" BLOB NOT NULL,\n", ident.Quote(name))
-	count := 2
+	count, over := 2, false
 	var records []record
 	for _, role := range []logical.Role{logical.RoleTag, logical.RoleField} { // tags first: they keep their names
 		for i := range rel.Columns {
-			if c := &rel.Columns[i]; c.Role == role && count < w.cfg.MaxColumns {
+			if c := &rel.Columns[i]; c.Role == role {
+				if over = count >= w.cfg.MaxColumns; over {
+					continue
+				}
 				r := newRecord(c, columns)
 				fmt.Fprintf(&ddl, "\t%s %s,\n", ident.Quote(r.target), declaredType(c))
 				records = append(records, r)
 				count++
 			}
 		}
+	}
+	if over {
+		r := overflowRecord(columns)
+		fmt.Fprintf(&ddl, "\t%s TEXT,\n", ident.Quote(r.target))
+		records = append(records, r)
+		w.warnOverflow(rel, r)
 	}
 	ddl.WriteString("\tPRIMARY KEY (\"time\", \"series\")\n) STRICT, WITHOUT ROWID")
 	if err := w.change(name, ddl.String()); err != nil {
@@ -157,7 +177,7 @@ func (w *writer) createPoints(rel *logical.Relation) (*table, error) {
 
 // extendPoints adds the columns that the relation has and the table lacks, and records them.
 func (w *writer) extendPoints(rel *logical.Relation, t *table, records map[string]record) (*table, error) {
-	space, count := columnSpace(), len(t.columns)
+	space, count, over := columnSpace(), t.width(records), false
 	owned := map[string]bool{}
 	for _, r := range records {
 		space.Take(r.target)
@@ -173,7 +193,8 @@ func (w *writer) extendPoints(rel *logical.Relation, t *table, records map[strin
 			r, adopted := w.adopt(t, c, owned)
 			if !adopted {
 				if count >= w.cfg.MaxColumns {
-					continue // placePoints refuses its values
+					over = true
+					continue
 				}
 				for k := range t.columns {
 					space.Take(t.columns[k].name)
@@ -191,6 +212,18 @@ func (w *writer) extendPoints(rel *logical.Relation, t *table, records map[strin
 			records[recordKey(c.Role, c.Name)] = r
 		}
 	}
+	if _, known := records[overflowKey]; over && !known {
+		for k := range t.columns {
+			space.Take(t.columns[k].name)
+		}
+		r := overflowRecord(space)
+		if err := w.change(t.name, fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s TEXT", ident.Quote(t.name), ident.Quote(r.target))); err != nil {
+			return nil, err
+		}
+		w.warnOverflow(rel, r)
+		added = append(added, r)
+		records[overflowKey] = r
+	}
 	if added == nil {
 		return t, nil
 	}
@@ -198,6 +231,11 @@ func (w *writer) extendPoints(rel *logical.Relation, t *table, records map[strin
 		return nil, err
 	}
 	return w.table(t.name)
+}
+
+func (w *writer) warnOverflow(rel *logical.Relation, r record) {
+	w.cfg.Logger.Warn("sqlite: the table has as many columns as are allowed: other values share one", "measurement", rel.String(),
+		"columns", w.cfg.MaxColumns, "column", r.target)
 }
 
 // adopt takes a column for a source's that somebody else has added to one of our tables.
@@ -227,7 +265,8 @@ func (w *writer) placePoints(p *plan, records map[string]record) {
 				at, ok = p.table.column(r.target)
 			}
 			if !ok {
-				*pc = planColumn{target: -1, refuse: fmt.Sprintf("the table has its limit of %d columns", w.cfg.MaxColumns)}
+				*pc = planColumn{target: -1, over: true}
+				p.overflow = p.mustColumn(records[overflowKey].target)
 				continue
 			}
 			*pc = planColumn{target: at, class: p.table.columns[at].class}

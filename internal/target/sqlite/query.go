@@ -1,6 +1,10 @@
 package sqlite
 
-import "github.com/tailrace-cdc/tailrace/internal/util/ident"
+import (
+	"strings"
+
+	"github.com/tailrace-cdc/tailrace/internal/util/ident"
+)
 
 // A query is a statement of a plan while it is built.
 type query struct {
@@ -35,6 +39,15 @@ func (q *query) value(column int) {
 	q.args = append(q.args, arg{column: column})
 }
 
+// overflow writes a parameter for the values that have no column of their own.
+func (q *query) overflow() {
+	q.text("?")
+	q.args = append(q.args, arg{column: -1, over: true})
+}
+
+// literal writes a text.
+func (q *query) literal(s string) { q.text("'" + strings.ReplaceAll(s, "'", "''") + "'") }
+
 // oldValue writes a parameter for the n-th value of the old key.
 func (q *query) oldValue(n int) {
 	q.text("?")
@@ -64,9 +77,10 @@ func (q *query) selectRow(value func(n int)) {
 		}
 		value(n)
 	}
-	for _, at := range q.plan.emptyKeys {
+	for _, k := range q.plan.fixedKeys {
 		q.text(" AND ")
-		q.column(at)
-		q.text(" = ''")
+		q.column(k.target)
+		q.text(" = ")
+		q.literal(k.value)
 	}
 }

@@ -19,6 +19,7 @@ const (
 type shape struct {
 	op      logical.Op
 	present []bool // by position in the relation
+	over    bool   // values are carried that have no column of their own
 	steps   []step
 	refuse  string // why no mutation of the shape can be stored; "" if they can
 
@@ -47,6 +48,7 @@ type arg struct {
 	column int  // position in the relation
 	old    int  // position in Mutation.OldKey, if isOld
 	isOld  bool // the value is one of OldKey
+	over   bool // it is the object of the values that have no column of their own
 }
 
 // fits reports whether a mutation has the shape.
@@ -111,6 +113,7 @@ func (w *writer) newShape(p *plan, m *logical.Mutation) (*shape, error) {
 	s := &shape{op: m.Op, present: make([]bool, len(p.relation.Columns))}
 	for i := range m.Values {
 		s.present[i] = !m.Values[i].IsAbsent()
+		s.over = s.over || s.present[i] && p.columns[i].over
 		if c := &p.columns[i]; s.present[i] && c.refuse != "" && (c.key || m.Op != logical.OpDelete) {
 			s.refuse = p.describe(i, m.Values[i]) + c.refuse
 			return s, nil
@@ -215,6 +218,14 @@ func (p *plan) insert(s *shape, upsert bool, rows int) *query {
 			count++
 		}
 	}
+	for _, k := range p.fixedKeys {
+		q.text(", ")
+		q.column(k.target)
+	}
+	if s.over {
+		q.text(", ")
+		q.column(p.overflow)
+	}
 	q.text(") VALUES ")
 	for row := range rows {
 		q.separate(row, ", ")
@@ -227,6 +238,14 @@ func (p *plan) insert(s *shape, upsert bool, rows int) *query {
 				count++
 			}
 		}
+		for _, k := range p.fixedKeys {
+			q.text(", ")
+			q.literal(k.value)
+		}
+		if s.over {
+			q.text(", ")
+			q.overflow()
+		}
 		q.text(")")
 	}
 	if !upsert {
@@ -237,9 +256,9 @@ func (p *plan) insert(s *shape, upsert bool, rows int) *query {
 		q.separate(n, ", ")
 		q.column(p.columns[i].target)
 	}
-	for _, at := range p.emptyKeys {
+	for _, k := range p.fixedKeys {
 		q.text(", ")
-		q.column(at)
+		q.column(k.target)
 	}
 	q.text(") DO ")
 	count = 0
@@ -263,6 +282,14 @@ func (p *plan) insert(s *shape, upsert bool, rows int) *query {
 			}
 			count++
 		}
+	}
+	if s.over {
+		if count == 0 {
+			q.text("UPDATE SET ")
+		}
+		q.separate(count, ", ")
+		q.mergeOverflow(s, func() { q.text("excluded."); q.column(p.overflow) })
+		count++
 	}
 	if count == 0 {
 		q.text("NOTHING")
@@ -301,6 +328,11 @@ func (p *plan) update(s *shape) *query {
 			}
 			count++
 		}
+	}
+	if s.over {
+		q.text([]string{" SET ", ", "}[min(count, 1)])
+		q.mergeOverflow(s, q.overflow)
+		count++
 	}
 	if count == 0 {
 		return nil

@@ -2,13 +2,12 @@ package sqlite
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/pkg/errors"
 
+	"github.com/tailrace-cdc/tailrace/internal/target/lease"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -23,8 +22,7 @@ type Target struct {
 	closed chan struct{}
 	once   sync.Once
 
-	mu       sync.Mutex
-	sessions map[string]*session // by loop; the newest of each
+	keepers lease.Keepers
 }
 
 var (
@@ -39,11 +37,10 @@ func Open(_ context.Context, cfg Config) (*Target, error) {
 		return nil, err
 	}
 	t := &Target{
-		cfg:      cfg.withDefaults(),
-		now:      time.Now,
-		slot:     make(chan *writer, 1),
-		closed:   make(chan struct{}),
-		sessions: map[string]*session{},
+		cfg:    cfg.withDefaults(),
+		now:    time.Now,
+		slot:   make(chan *writer, 1),
+		closed: make(chan struct{}),
 	}
 	t.slot <- newWriter(t.cfg)
 	return t, nil
@@ -60,10 +57,7 @@ func (t *Target) Close() error {
 	var err error
 	t.once.Do(func() {
 		close(t.closed)
-		for _, s := range t.held() {
-			s.Stop()
-			s.Lose()
-		}
+		t.keepers.Close()
 		select {
 		case w := <-t.slot:
 			err = w.close()
@@ -76,13 +70,6 @@ func (t *Target) Close() error {
 
 // closePatience is how long Close waits for the transaction, whose owner has to end it.
 const closePatience = 10 * time.Second
-
-// held lists the sessions that have not been released.
-func (t *Target) held() []*session {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Collect(maps.Values(t.sessions))
-}
 
 // acquire takes the right to write, and makes sure that the connection is there.
 func (t *Target) acquire(ctx context.Context) (*writer, error) {

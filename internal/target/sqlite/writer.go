@@ -10,6 +10,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/target/lease"
+	"github.com/tailrace-cdc/tailrace/internal/target/overflow"
 )
 
 // A writer is the one connection that writes, and what is known about the file through it. Whoever
@@ -26,8 +27,9 @@ type writer struct {
 
 	control map[string]*sqlite3.Stmt // statements other than those of plans, by their text
 	catalog *catalog
-	scratch []byte          // for values that are stored as text
-	keyBuf  []byte          // for looking up shapes
+	scratch []byte // for values that are stored as text
+	keyBuf  []byte // for looking up shapes
+	object  overflow.Object
 	noted   noted           // what the open transaction did that is counted when it is committed
 	warned  map[string]bool // what was logged once
 }

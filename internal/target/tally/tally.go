@@ -3,6 +3,7 @@
 package tally
 
 import (
+	"errors"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,8 +22,21 @@ type Tally struct {
 	Overflowed atomic.Int64
 }
 
-// Collector returns the counts as metrics.
-func (t *Tally) Collector() prometheus.Collector { return collector{t} }
+// Register returns the tally that the registry shows, and makes it if there is none; a nil registry shows
+// nothing.
+func Register(reg prometheus.Registerer) (*Tally, error) {
+	t := &Tally{}
+	if reg == nil {
+		return t, nil
+	}
+	err := reg.Register(collector{t})
+	if known, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		if other, ok := known.ExistingCollector.(collector); ok {
+			return other.tally, nil
+		}
+	}
+	return t, err
+}
 
 type collector struct{ tally *Tally }
 

@@ -217,12 +217,12 @@ func TestTunerScenarios(t *testing.T) {
 	t.Parallel()
 	// A target that needs so long for each transaction, and for each row.
 	run := func(perBatch, perRow time.Duration, batches, most int) int {
-		var tn tuner
+		tn := newTuner(0)
 		for range batches {
 			n := tn.rows(most)
 			tn.observe(n, perBatch+time.Duration(n)*perRow, most)
 		}
-		return tn.limit
+		return tn.settledOn()
 	}
 	for _, c := range []struct {
 		name             string

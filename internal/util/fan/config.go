@@ -32,6 +32,8 @@ type Config struct {
 	// MaxRows and MaxBytes bound a batch; one mutation is always a batch. Default 8,192 rows, 1 MiB.
 	MaxRows  int
 	MaxBytes int64
+	// FirstRows is how many mutations the first batches may have; it then goes by the target's speed. Default 2,048.
+	FirstRows int
 	// CallTimeout bounds each call of the session and of its transactions. Default: no bound.
 	CallTimeout time.Duration
 	// Retry is how the tries of a batch that fails are spaced. Its functions may be called

@@ -22,6 +22,7 @@ var ErrClosed = errors.New("fan: closed")
 type Fan struct {
 	cfg    Config
 	unions *Unions
+	tune   *tuner
 	spaces sync.Pool // of *workspace
 	blocks sync.Pool // of *block
 	feed   feed      // belongs to the goroutine of the source
@@ -69,6 +70,7 @@ type rest struct {
 // New returns a Fan. Nothing runs before the first mutation.
 func New(cfg Config) *Fan {
 	f := &Fan{cfg: cfg.withDefaults(), unions: NewUnions()}
+	f.tune = newTuner(f.cfg.FirstRows)
 	f.shards = make([]shard, f.cfg.Shards)
 	for i := range f.shards {
 		f.shards[i].number = i
@@ -305,6 +307,10 @@ func (f *Fan) InFlight() (mutations int, bytes int64) {
 	defer f.mu.Unlock()
 	return f.left, f.held
 }
+
+// BatchRows returns how many mutations a batch may have by now. To give it to the next fan of the same target as
+// Config.FirstRows saves that from finding out again.
+func (f *Fan) BatchRows() int { return f.tune.settledOn() }
 
 // Kick lets batches that wait for their next try be tried now, except where the target asked to be
 // left alone.

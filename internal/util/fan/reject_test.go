@@ -182,8 +182,7 @@ func TestBisectionIsFrugal(t *testing.T) {
 	target := memory.Open(memory.Config{Reject: poison(777)})
 	r := &rejects{verdict: SetAside}
 	tries := 0
-	f := fanOn(t, target, r.config(Config{Shards: 1, OnLanded: func(Landed) { tries++ }, OnFailure: func(Failure) { tries++ }}))
-	f.shards[0].tune.limit = 4096
+	f := fanOn(t, target, r.config(Config{Shards: 1, FirstRows: 4096, OnLanded: func(Landed) { tries++ }, OnFailure: func(Failure) { tries++ }}))
 	var muts []logical.Mutation
 	for i := range 1000 {
 		muts = append(muts, set(int64(i), i+1))

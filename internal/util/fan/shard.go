@@ -25,8 +25,6 @@ type shard struct {
 	queued     int
 	running    bool
 	retry      *retry.Retry
-
-	tune tuner // of the worker
 }
 
 // blockItems is how many items a block holds: as few as make the cost of a block small, because a

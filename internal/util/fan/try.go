@@ -55,8 +55,8 @@ func (w *worker) try(items []item, merge bool) error {
 // success counts out what has landed.
 func (w *worker) success(items []item, took time.Duration) {
 	w.retry.Reset()
-	if w.tune != nil {
-		w.tune.observe(len(items), took, w.fan.cfg.MaxRows)
+	if w.shard >= 0 {
+		w.fan.tune.observe(len(items), took, w.fan.cfg.MaxRows)
 	}
 	for _, s := range w.settled {
 		var letter *logical.DeadLetter
@@ -95,7 +95,7 @@ func (w *worker) failure(items []item, err error, n int) error {
 	case logical.ClassReject:
 		return err
 	case logical.ClassConstraint:
-		if w.tune == nil || n >= w.fan.cfg.ConstraintTries {
+		if w.shard < 0 || n >= w.fan.cfg.ConstraintTries {
 			return err
 		}
 		return w.waitForOthers(err)

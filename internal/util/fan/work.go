@@ -17,7 +17,6 @@ type worker struct {
 	ctx   context.Context // for calls; done when what is in flight is given up
 	waits context.Context // for delays; done when nothing is tried again
 	retry *retry.Retry
-	tune  *tuner
 }
 
 // worker returns a worker for a shard, or for what is left after a drain if s is nil.
@@ -27,7 +26,7 @@ func (f *Fan) worker(ctx, waits context.Context, s *shard) *worker {
 	defer f.mu.Unlock()
 	r := &f.drainRetry
 	if s != nil {
-		r, w.shard, w.tune = &s.retry, s.number, &s.tune
+		r, w.shard = &s.retry, s.number
 	}
 	if *r == nil {
 		*r = retry.New(f.cfg.Retry)
@@ -62,7 +61,7 @@ func (f *Fan) next(s *shard, w *worker) bool {
 		s.running = false
 		return false
 	}
-	w.items = s.take(w.items, s.tune.rows(f.cfg.MaxRows), f.cfg.MaxBytes, &f.blocks)
+	w.items = s.take(w.items, f.tune.rows(f.cfg.MaxRows), f.cfg.MaxBytes, &f.blocks)
 	return true
 }
 

@@ -26,8 +26,9 @@
 //
 // # What it cannot see
 //
-// Behind a proxy, the proxy resolves the name: a transport that uses this must have none. A redirect is a
-// new request with a host of its own, whose connection is checked like any other.
+// Behind a proxy, the proxy resolves the name: only what was named can be checked ([Policy.Proxy]), and with
+// a list, the proxy has to be on it. A redirect is a new request with a host of its own, whose connection is
+// checked like any other.
 //
 // A driver that resolves names by itself before it dials (pgx does) must be told to leave that to the
 // dialer; see the test with pgx.

@@ -1,11 +1,8 @@
 package outbound
 
 import (
-	"context"
-	"net"
 	"net/netip"
 	"strings"
-	"syscall"
 
 	"github.com/pkg/errors"
 )
@@ -165,52 +162,4 @@ func (p *Policy) checkAddr(host string, addr netip.Addr) error {
 		return nil
 	}
 	return refused
-}
-
-// DialContext returns a function that dials as base does and refuses, with a *RefusedError, what the policy
-// does. It fits http.Transport.DialContext and pgconn.Config.DialFunc. The address must hold the host as it
-// was named. A Control or ControlContext of the base is called too.
-func (p *Policy) DialContext(base *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		if strings.HasPrefix(network, "unix") {
-			if err := p.checkUnix(address); err != nil {
-				return nil, err
-			}
-			return base.DialContext(ctx, network, address)
-		}
-		host, _, err := net.SplitHostPort(address)
-		if err != nil {
-			return nil, errors.WithStack(err)
-		}
-		if err := p.CheckHost(host); err != nil {
-			return nil, err
-		}
-		if _, err := netip.ParseAddr(host); err == nil {
-			host = ""
-		}
-		d := *base
-		d.Control = nil
-		d.ControlContext = func(ctx context.Context, network, address string, c syscall.RawConn) error {
-			to, err := netip.ParseAddrPort(address)
-			if err != nil {
-				return errors.WithStack(err)
-			}
-			if err := p.checkAddr(host, to.Addr()); err != nil {
-				return err
-			}
-			switch {
-			case base.ControlContext != nil:
-				return base.ControlContext(ctx, network, address, c)
-			case base.Control != nil:
-				return base.Control(network, address, c)
-			}
-			return nil
-		}
-		conn, err := d.DialContext(ctx, network, address)
-		var refused *RefusedError
-		if errors.As(err, &refused) {
-			return nil, refused // without what net wraps around it, which has it twice
-		}
-		return conn, err
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -197,6 +198,57 @@ func TestRedirectToAnotherHostIsChecked(t *testing.T) {
 	client := http.Client{Transport: &http.Transport{DialContext: policy(t, "127.0.0.1").DialContext(&net.Dialer{}), DisableKeepAlives: true}}
 	var refused *RefusedError
 	if _, err := client.Get(outside.URL); !errors.As(err, &refused) || hits.Load() > 0 {
+		t.Errorf("%v, and %d came", err, hits.Load())
+	}
+}
+
+// A driver that cancels a statement connects to the address of its connection, not to the name.
+func TestAddressThatANameLedTo(t *testing.T) {
+	t.Parallel()
+	address, _ := counted(t)
+	_, port, _ := net.SplitHostPort(address)
+	dns := newDNS(t, func(string) netip.Addr { return netip.MustParseAddr("127.0.0.1") })
+	p := &Policy{listed: true, names: []string{"db.example.com"}}
+	g := &guard{policy: p, base: &net.Dialer{Resolver: dns}, known: map[netip.Addr]string{}}
+	var refused *RefusedError
+	if _, err := g.dial(t.Context(), "tcp", address); !errors.As(err, &refused) {
+		t.Fatalf("an address that nothing led to: %v", err)
+	}
+	if _, err := g.dial(t.Context(), "tcp", "db.example.com:"+port); !errors.As(err, &refused) {
+		t.Fatalf("a name that leads inside: %v", err)
+	}
+	// As if it had led to a public address: the address is judged as what the name leads to.
+	public := netip.MustParseAddr("93.184.216.34")
+	if err := p.checkAddr("", public); err == nil {
+		t.Error("the address is allowed by itself")
+	}
+	if err := g.control(t.Context(), "db.example.com", "tcp", "93.184.216.34:5432", nil); err != nil || g.nameOf(public) != "db.example.com" {
+		t.Errorf("%v, known %v", err, g.known)
+	}
+	if err := g.control(t.Context(), g.nameOf(public), "tcp", "93.184.216.34:5432", nil); err != nil {
+		t.Errorf("the address that the name led to: %v", err)
+	}
+	for i := range 1000 {
+		g.learn(netip.AddrFrom4([4]byte{9, 9, byte(i >> 8), byte(i)}), "x")
+	}
+	if len(g.known) > 64 {
+		t.Errorf("%d addresses are remembered", len(g.known))
+	}
+}
+
+func TestBehindAProxyTheNameIsChecked(t *testing.T) {
+	t.Parallel()
+	proxied, hits := counted(t)
+	proxy := http.ProxyURL(&url.URL{Scheme: "http", Host: proxied})
+	p := policy(t, "127.0.0.1", "influx.example.com")
+	client := http.Client{Transport: &http.Transport{Proxy: p.Proxy(proxy), DialContext: p.DialContext(&net.Dialer{}), DisableKeepAlives: true}}
+	resp, err := client.Get("http://influx.example.com/write")
+	if err != nil || hits.Load() != 1 {
+		t.Fatalf("%v, and %d came", err, hits.Load())
+	}
+	_ = resp.Body.Close()
+	var refused *RefusedError
+	if _, err := client.Get("http://169.254.169.254/latest"); !errors.As(err, &refused) || hits.Load() != 1 {
 		t.Errorf("%v, and %d came", err, hits.Load())
 	}
 }

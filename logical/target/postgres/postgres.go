@@ -43,20 +43,20 @@ type Config struct {
 	// Pooled says that a connection pooler such as PgBouncer in transaction mode stands in between:
 	// nothing outlives a transaction then, neither settings nor prepared statements.
 	Pooled bool
-	// IgnoreMissingColumns leaves out values whose column the table of a database does not have,
-	// instead of waiting for the column.
+	// IgnoreMissingColumns leaves out values whose column a table of yours does not have, instead of waiting
+	// for the column. Each column is named once in the log.
 	IgnoreMissingColumns bool
-	// MaxColumns bounds the columns of a table that Tailrace makes; points that would need more are
-	// refused. Default 1000; PostgreSQL itself stops at 1600.
+	// MaxColumns bounds the columns of a table that Tailrace makes; the values that have none then go into
+	// one more, as a JSON object. Default 1000; at most 1599.
 	MaxColumns int
-	// MaxTables bounds the tables that Tailrace makes; points that would need more are refused.
-	// Default 10,000.
+	// MaxTables bounds the tables that Tailrace makes in a schema; measurements that have none then share one
+	// more. Default 10,000.
 	MaxTables int
 	// ApplicationName is what the server shows of its sessions. Default "tailrace".
 	ApplicationName string
-	// Registerer takes the metrics target_…_total, which docs/metrics.md lists: they count what is done to
-	// rows that nobody may miss (NOTHING SILENT). One registry takes those of one target. Default: none.
-	Registerer prometheus.Registerer
+	// Metrics shows what is merged, left out or put into overflow columns, for all targets that are given
+	// the same registry (docs/metrics.md, Targets). Default: nothing is shown.
+	Metrics prometheus.Registerer
 	// Logger receives what an operator may want to know. Default: nothing is logged.
 	Logger *slog.Logger
 }
@@ -67,11 +67,9 @@ type Config struct {
 //
 // Any number of loops may share the target and its connections.
 func Open(ctx context.Context, config Config) (logical.Target, error) {
-	counts := &tally.Tally{}
-	if config.Registerer != nil {
-		if err := config.Registerer.Register(counts.Collector()); err != nil {
-			return nil, err
-		}
+	counts, err := tally.Register(config.Metrics)
+	if err != nil {
+		return nil, err
 	}
 	target, err := postgres.Open(ctx, config.inner(counts))
 	if err != nil {
@@ -82,7 +80,6 @@ func Open(ctx context.Context, config Config) (logical.Target, error) {
 
 func (c Config) inner(counts *tally.Tally) postgres.Config {
 	return postgres.Config{
-		Tally:                counts,
 		DSN:                  c.DSN,
 		Conns:                c.Conns,
 		StagingSchema:        c.StagingSchema,
@@ -97,5 +94,6 @@ func (c Config) inner(counts *tally.Tally) postgres.Config {
 		MaxTables:            c.MaxTables,
 		ApplicationName:      c.ApplicationName,
 		Logger:               c.Logger,
+		Tally:                counts,
 	}
 }

@@ -33,18 +33,18 @@ type Config struct {
 	// CheckpointPages is the size of the write-ahead log, in pages of 4 KiB, at which a commit copies it
 	// into the database. Default 4000 (16 MiB).
 	CheckpointPages int
-	// MaxColumns bounds the columns of a table that is made for a measurement; points that would need more
-	// are refused. Default 1000; SQLite itself stops at 2000.
+	// MaxColumns bounds the columns of a table that is made for a measurement; the values that have none then
+	// go into one more, as a JSON object. Default 1000; at most 1999.
 	MaxColumns int
-	// MaxTables bounds the tables that are made in the file; points that would need more are refused.
-	// Default 10,000.
+	// MaxTables bounds the tables that are made for a schema; measurements that have none then share one
+	// more. Default 10,000.
 	MaxTables int
-	// IgnoreMissingColumns leaves out values whose column a table of yours does not have, instead of
-	// waiting for the column. They are counted, and each column is named once in the log.
+	// IgnoreMissingColumns leaves out values whose column a table of yours does not have, instead of waiting
+	// for the column. Each column is named once in the log.
 	IgnoreMissingColumns bool
-	// Registerer takes the metrics target_…_total, which docs/metrics.md lists: they count what is done to
-	// rows that nobody may miss (NOTHING SILENT). One registry takes those of one target. Default: none.
-	Registerer prometheus.Registerer
+	// Metrics shows what is merged, left out or put into overflow columns, for all targets that are given
+	// the same registry (docs/metrics.md, Targets). Default: nothing is shown.
+	Metrics prometheus.Registerer
 	// Logger receives what an operator may want to know. Default: nothing is logged.
 	Logger *slog.Logger
 }
@@ -56,11 +56,9 @@ type Config struct {
 // One program at a time writes to the file; readers of the file see committed transactions only. Any
 // number of loops may share the target, and take turns.
 func Open(ctx context.Context, config Config) (logical.Target, error) {
-	counts := &tally.Tally{}
-	if config.Registerer != nil {
-		if err := config.Registerer.Register(counts.Collector()); err != nil {
-			return nil, err
-		}
+	counts, err := tally.Register(config.Metrics)
+	if err != nil {
+		return nil, err
 	}
 	target, err := sqlite.Open(ctx, config.inner(counts))
 	if err != nil {
@@ -71,9 +69,8 @@ func Open(ctx context.Context, config Config) (logical.Target, error) {
 
 func (c Config) inner(counts *tally.Tally) sqlite.Config {
 	return sqlite.Config{
-		Tally: counts,
-		Path:  c.Path, Schema: c.Schema, BusyTimeout: c.BusyTimeout, CacheBytes: c.CacheBytes,
+		Path: c.Path, Schema: c.Schema, BusyTimeout: c.BusyTimeout, CacheBytes: c.CacheBytes,
 		CheckpointPages: c.CheckpointPages, MaxColumns: c.MaxColumns, MaxTables: c.MaxTables,
-		IgnoreMissingColumns: c.IgnoreMissingColumns, Logger: c.Logger,
+		IgnoreMissingColumns: c.IgnoreMissingColumns, Logger: c.Logger, Tally: counts,
 	}
 }

@@ -10,6 +10,12 @@ import (
 // Session returns the session with its calls, and those of its transactions, counted.
 func (m *Meter) Session(s logical.Session) logical.Session { return &session{s, m} }
 
+// Take takes the loop over at its target, and counts when that fails.
+func (m *Meter) Take(ctx context.Context, target logical.Target, claim logical.Claim) (logical.Session, error) {
+	s, err := target.Take(ctx, claim)
+	return s, m.failed(err, ctx.Err())
+}
+
 type session struct {
 	logical.Session
 	meter *Meter

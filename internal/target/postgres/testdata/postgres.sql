@@ -55,6 +55,11 @@ TRUNCATE "public"."cpu";
 -- many new rows
 COPY "public"."cpu" ("time", "series", "nanos", "host", "usage") FROM STDIN (FORMAT binary);
 
+-- many rows of which some are there
+CREATE TEMPORARY TABLE IF NOT EXISTS pg_temp.tailrace_1ba357728a1a909f ON COMMIT DELETE ROWS AS SELECT "time", "series", "nanos", "host", "usage" FROM "public"."cpu" WITH NO DATA;
+COPY pg_temp.tailrace_1ba357728a1a909f ("time", "series", "nanos", "host", "usage") FROM STDIN (FORMAT binary);
+INSERT INTO "public"."cpu" AS t ("time", "series", "nanos", "host", "usage") SELECT u.c0, u.c1, u.c2, u.c3, u.c4 FROM (SELECT "time" AS c0, "series" AS c1, "nanos" AS c2, "host" AS c3, "usage" AS c4 FROM pg_temp.tailrace_1ba357728a1a909f) AS u ON CONFLICT ("time", "series", "nanos") DO UPDATE SET "usage" = EXCLUDED."usage";
+
 -- staging tables, version 1
 -- One row. Whoever makes or alters tables locks it, so that two never do so at once.
 CREATE TABLE IF NOT EXISTS "_tailrace".version (version bigint PRIMARY KEY);

@@ -1,0 +1,129 @@
+package remote
+
+import (
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/pkg/errors"
+)
+
+// Kind is what an address leads to.
+type Kind string
+
+// The kinds.
+const (
+	Influx   Kind = "influx"
+	Postgres Kind = "postgres"
+	SQLite   Kind = "sqlite"
+)
+
+// An Address is a remote's URL, without its secret.
+type Address struct {
+	Kind Kind
+	// Text is the URL as it is stored and shown.
+	Text string
+	// Host is what Limits look at: the host names or addresses, with ports where they have one; empty
+	// for a file.
+	Hosts []string
+	// Path is the file, for SQLite.
+	Path string
+}
+
+const kinds = "write it like https://host:8086, postgres://user@host/database or sqlite:file.db"
+
+// secretParams are the parameters of an address that hold secrets; the first is the password.
+var secretParams = []string{"password", "sslpassword", "token", "p"}
+
+// Parse reads an address. A password in it comes back as the secret, and is not in the address. Its
+// errors do not repeat the text, which may hold a secret.
+func Parse(text string) (a Address, secret string, err error) {
+	text = strings.TrimSpace(text)
+	scheme, rest, ok := strings.Cut(text, ":")
+	if !ok {
+		return a, "", errors.New("the address has no scheme: " + kinds)
+	}
+	if strings.ToLower(scheme) == "sqlite" {
+		return parseSQLite(rest)
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return a, "", errors.New("the address is malformed: " + kinds)
+	}
+	switch strings.ToLower(u.Scheme) {
+	case "http", "https":
+		a.Kind = Influx
+	case "postgres", "postgresql":
+		a.Kind = Postgres
+	default:
+		return a, "", errors.New("the address is of no known kind: " + kinds)
+	}
+	if u.Host == "" || u.Opaque != "" {
+		return a, "", errors.New("the address names no host: " + kinds)
+	}
+	secret = takeSecret(u)
+	if a.Kind == Influx {
+		if err := onlyKind(u); err != nil {
+			return Address{}, "", err
+		}
+	}
+	u.Fragment, u.RawFragment = "", ""
+	a.Hosts = strings.Split(u.Host, ",") // PostgreSQL takes several
+	for _, host := range strings.Split(u.Query().Get("host"), ",") {
+		if host != "" && a.Kind == Postgres {
+			a.Hosts = append(a.Hosts, host)
+		}
+	}
+	a.Text = u.String()
+	return a, secret, nil
+}
+
+// takeSecret takes the password out of the address.
+func takeSecret(u *url.URL) (secret string) {
+	if u.User != nil {
+		secret, _ = u.User.Password()
+		u.User = url.User(u.User.Username())
+		if u.User.Username() == "" {
+			u.User = nil
+		}
+	}
+	query := u.Query()
+	taken := false
+	for _, name := range secretParams {
+		if !query.Has(name) {
+			continue
+		}
+		if secret == "" && name != "sslpassword" {
+			secret = query.Get(name)
+		}
+		query.Del(name)
+		taken = true
+	}
+	if taken {
+		u.RawQuery = query.Encode()
+	}
+	return secret
+}
+
+// onlyKind reports parameters that an InfluxDB's address does not have: kind=1, 2 or 3 says which API it
+// is, where that is not to be asked.
+func onlyKind(u *url.URL) error {
+	for name := range u.Query() {
+		if name != "kind" {
+			return errors.New("the address of an InfluxDB has no parameters but kind: give bucket and organization by themselves")
+		}
+	}
+	return nil
+}
+
+func parseSQLite(rest string) (Address, string, error) {
+	path := strings.TrimPrefix(rest, "//")
+	switch {
+	case path == "" || path == ":memory:":
+		return Address{}, "", errors.New("the address names no file: write it like sqlite:file.db")
+	case strings.ContainsAny(path, "?#\x00"):
+		return Address{}, "", errors.New("the address of a file has no parameters: write it like sqlite:file.db")
+	}
+	path = filepath.Clean(path)
+	return Address{Kind: SQLite, Text: "sqlite:" + filepath.ToSlash(path), Path: path}, "", nil
+}

@@ -1,0 +1,39 @@
+package remote
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/tailrace-cdc/tailrace/logical"
+)
+
+// A Connection is all that opening a target takes.
+type Connection struct {
+	// Stream names the stream that an HTTP remote is opened for: such a target belongs to one stream,
+	// and shows its traffic. Others are shared.
+	Stream  string
+	Address Address
+	// Secret is the token or password.
+	Secret string
+	// Org and Bucket say where in an InfluxDB, each by id or name; empty for a database.
+	Org, Bucket string
+	// AllowInsecureTLS takes any certificate.
+	AllowInsecureTLS bool
+}
+
+// Opener opens a target. It needs no remote that can be reached: its errors are about the connection's
+// settings.
+type Opener func(ctx context.Context, c Connection) (logical.Target, error)
+
+// Place says where the data goes, whatever the secret.
+func (c Connection) Place() string {
+	return fmt.Sprintf("%q %q %q", c.Address.Text, c.Org, c.Bucket)
+}
+
+// Key is equal for connections that can share a target. It does not tell the secret.
+func (c Connection) Key() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %v", c.Place(), c.Stream, c.Secret, c.AllowInsecureTLS))
+	return hex.EncodeToString(sum[:])
+}

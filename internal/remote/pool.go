@@ -1,0 +1,109 @@
+package remote
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/tailrace-cdc/tailrace/logical"
+)
+
+// A Pool shares targets between streams. Its methods may be called concurrently.
+type Pool struct {
+	log *slog.Logger
+
+	mu      sync.Mutex
+	targets map[string]*shared
+}
+
+type shared struct {
+	opening chan struct{} // closed when target or err is set
+	closed  chan struct{} // closed when the target is
+	target  logical.Target
+	err     error
+	users   int
+}
+
+// NewPool returns an empty pool.
+func NewPool(log *slog.Logger) *Pool {
+	return &Pool{log: log, targets: map[string]*shared{}}
+}
+
+// Get returns the target of a key, which is opened if nobody has it, and the function that gives it
+// back; after the last one it is closed. There are never two targets of one key: Get waits for the end
+// of one that is being closed.
+func (p *Pool) Get(ctx context.Context, key string, open func(context.Context) (logical.Target, error)) (logical.Target, func(), error) {
+	s, mine, err := p.join(ctx, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	if mine {
+		if s.target, s.err = open(ctx); s.err != nil {
+			s.target = nil // also where it is a nil pointer of some type
+		}
+		close(s.opening)
+	}
+	select {
+	case <-s.opening:
+	case <-ctx.Done():
+		p.release(key, s)
+		return nil, nil, context.Cause(ctx)
+	}
+	if s.err != nil {
+		p.release(key, s)
+		return nil, nil, s.err
+	}
+	var once sync.Once
+	return s.target, func() { once.Do(func() { p.release(key, s) }) }, nil
+}
+
+// join becomes a user of what the key stands for. It is mine to open if nobody else was.
+func (p *Pool) join(ctx context.Context, key string) (s *shared, mine bool, err error) {
+	for {
+		p.mu.Lock()
+		s, ok := p.targets[key]
+		if !ok {
+			s = &shared{opening: make(chan struct{}), closed: make(chan struct{})}
+			p.targets[key] = s
+		}
+		if !ok || s.users > 0 {
+			s.users++
+			p.mu.Unlock()
+			return s, !ok, nil
+		}
+		p.mu.Unlock()
+		select {
+		case <-s.closed:
+		case <-ctx.Done():
+			return nil, false, context.Cause(ctx)
+		}
+	}
+}
+
+// release ends a use. The last one closes the target.
+func (p *Pool) release(key string, s *shared) {
+	p.mu.Lock()
+	s.users--
+	last := s.users == 0
+	p.mu.Unlock()
+	if !last {
+		return
+	}
+	<-s.opening
+	if s.target != nil {
+		if err := s.target.Close(); err != nil {
+			p.log.Warn("closing a target", "error", err.Error())
+		}
+	}
+	p.mu.Lock()
+	delete(p.targets, key)
+	p.mu.Unlock()
+	close(s.closed)
+}
+
+// Len returns how many targets are open.
+func (p *Pool) Len() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.targets)
+}

@@ -1,0 +1,72 @@
+package replication
+
+import (
+	"context"
+
+	"github.com/tailrace-cdc/tailrace/internal/metadata"
+	"github.com/tailrace-cdc/tailrace/internal/remote"
+)
+
+// Remote returns a remote.
+func (s *Service) Remote(ctx context.Context, id metadata.ID) (metadata.Remote, error) {
+	return s.store.Remote(ctx, id)
+}
+
+// Remotes returns the remotes that a filter chooses, the oldest first.
+func (s *Service) Remotes(ctx context.Context, f metadata.RemoteFilter) ([]metadata.Remote, error) {
+	return s.store.Remotes(ctx, f)
+}
+
+// CreateRemote stores a new remote. It need not be reachable.
+func (s *Service) CreateRemote(ctx context.Context, r metadata.Remote) (metadata.Remote, error) {
+	if err := s.address(&r); err != nil {
+		return r, err
+	}
+	return s.store.CreateRemote(ctx, r)
+}
+
+// UpdateRemote changes a remote, and has its streams use it as it is now.
+func (s *Service) UpdateRemote(ctx context.Context, id metadata.ID, change func(*metadata.Remote) error) (metadata.Remote, error) {
+	r, err := s.store.UpdateRemote(ctx, id, func(r *metadata.Remote) error {
+		before := r.URL
+		if err := change(r); err != nil {
+			return err
+		}
+		if r.URL == before {
+			return nil
+		}
+		return s.address(r)
+	})
+	if err != nil {
+		return r, err
+	}
+	streams, err := s.store.Streams(ctx, metadata.StreamFilter{RemoteID: id})
+	if err != nil {
+		return r, err
+	}
+	s.applyAll(context.WithoutCancel(ctx), streams)
+	return r, nil
+}
+
+// DeleteRemote deletes a remote that no stream uses.
+func (s *Service) DeleteRemote(ctx context.Context, id metadata.ID) error {
+	return s.store.DeleteRemote(ctx, id)
+}
+
+// address checks a remote's address, and moves a password out of it.
+func (s *Service) address(r *metadata.Remote) error {
+	a, secret, err := remote.Parse(r.URL)
+	if err != nil {
+		return &metadata.InvalidError{Field: "remoteURL", Reason: err.Error()}
+	}
+	if !r.Unrestricted {
+		if err := s.config.Limits.Check(a); err != nil {
+			return &metadata.InvalidError{Field: "remoteURL", Reason: err.Error()}
+		}
+	}
+	r.URL = a.Text
+	if secret != "" {
+		r.Secret = secret
+	}
+	return nil
+}
