@@ -56,6 +56,9 @@ func (w *writer) ready(ctx context.Context) error {
 }
 
 func (w *writer) open(ctx context.Context) error {
+	if err := makeFile(w.cfg.Path); err != nil {
+		return w.classify(err, "open")
+	}
 	db, err := sqlite3.OpenFlags(w.cfg.Path, sqlite3.OPEN_READWRITE|sqlite3.OPEN_CREATE)
 	if err != nil {
 		return w.classify(err, "open")
@@ -74,6 +77,16 @@ func (w *writer) open(ctx context.Context) error {
 		return errors.Wrap(err, "sqlite: open")
 	}
 	return w.migrate()
+}
+
+// makeFile makes the file for its owner alone, if there is none. SQLite would let everybody read it, and gives
+// what it keeps beside the file the same mode.
+func makeFile(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil //nolint:nilerr // It is there, or SQLite says what is wrong.
+	}
+	return f.Close()
 }
 
 // pragmas sets how the file is written, and insists on what DURABLE THERE rests on.
