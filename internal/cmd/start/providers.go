@@ -3,6 +3,7 @@ package start
 import (
 	"context"
 	"crypto/sha256"
+	stderrors "errors"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -71,6 +72,12 @@ func ProvideInstallation(config Config, log *slog.Logger) (*installation.Install
 	in, err := installation.Open(config.DataDir)
 	if err != nil {
 		return nil, nil, err
+	}
+	if mode, open, err := in.OpenToOthers(); err != nil {
+		return nil, nil, stderrors.Join(err, in.Close())
+	} else if open {
+		log.Warn("others may look into the data directory, where points are kept in clear; take their rights away with chmod 700",
+			"dir", in.Dir(), "mode", mode.String())
 	}
 	return in, func() {
 		if err := in.Close(); err != nil {

@@ -56,9 +56,7 @@ func (w *writer) ready(ctx context.Context) error {
 }
 
 func (w *writer) open(ctx context.Context) error {
-	if err := makeFile(w.cfg.Path); err != nil {
-		return w.classify(err, "open")
-	}
+	makeFile(w.cfg.Path)
 	db, err := sqlite3.OpenFlags(w.cfg.Path, sqlite3.OPEN_READWRITE|sqlite3.OPEN_CREATE)
 	if err != nil {
 		return w.classify(err, "open")
@@ -76,17 +74,11 @@ func (w *writer) open(ctx context.Context) error {
 	if w.file, err = os.Stat(w.cfg.Path); err != nil {
 		return errors.Wrap(err, "sqlite: open")
 	}
-	return w.migrate()
-}
-
-// makeFile makes the file for its owner alone, if there is none. SQLite would let everybody read it, and gives
-// what it keeps beside the file the same mode.
-func makeFile(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil //nolint:nilerr // It is there, or SQLite says what is wrong.
+	if err := w.migrate(); err != nil {
+		return err
 	}
-	return f.Close()
+	hide(w.cfg.Path, w.file.Mode())
+	return nil
 }
 
 // pragmas sets how the file is written, and insists on what DURABLE THERE rests on.
