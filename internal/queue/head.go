@@ -76,8 +76,11 @@ func (q *Queue) seek(from place) error {
 		case found.seg != nil:
 			q.setHeadLocked(found)
 		case next != nil:
-			from = place{seg: next, off: dataStart}
 			q.mu.Unlock()
+			if err := q.keepEnd(from.seg, bad, target); err != nil {
+				return err
+			}
+			from = place{seg: next, off: dataStart}
 			continue
 		case from.seg.end > end: // something came meanwhile
 			q.mu.Unlock()
@@ -91,6 +94,20 @@ func (q *Queue) seek(from place) error {
 		q.mu.Unlock()
 		return nil
 	}
+}
+
+// keepEnd keeps the damaged end of a segment aside, which is about to be left behind
+// though nobody has read it. What is missing there is declared by whoever comes by
+// the next segment.
+func (q *Queue) keepEnd(seg *segment, bad badRange, target Sequence) error {
+	if bad.empty() {
+		return nil
+	}
+	last, known, err := q.lastOf(seg)
+	if err == nil && known && last > target {
+		q.setAside(seg, bad.from, bad.to)
+	}
+	return err
 }
 
 // loseEnd declares lost what is behind target, where nothing good is left, and moves
