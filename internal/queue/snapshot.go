@@ -102,6 +102,9 @@ func (s *Snapshot) Close() error {
 	return errors.Wrap(first, "queue: snapshot")
 }
 
+// FormatVersion is the version of the files that this program writes.
+const FormatVersion = formatVersion
+
 // IsSnapshotName reports whether a snapshot can have a file of that name.
 func IsSnapshotName(name string) bool {
 	_, _, segment := parseSegmentName(name)
