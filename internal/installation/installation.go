@@ -14,6 +14,9 @@ import (
 	"github.com/pkg/errors"
 )
 
+// identityName is the file with the installation's id.
+const identityName = "installation.json"
+
 // layout is the version of the directory's layout.
 const layout = 1
 
@@ -63,7 +66,10 @@ func Open(dir string) (*Installation, error) {
 
 // identify reads the identity, or makes one.
 func (in *Installation) identify() error {
-	path := in.Path("installation.json")
+	if _, err := os.Lstat(in.Path(restoringName)); err == nil {
+		return &HalfRestoredError{Dir: in.dir}
+	}
+	path := in.Path(identityName)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		in.id = uuid.New()
@@ -85,6 +91,16 @@ func (in *Installation) identify() error {
 	}
 	in.id = id.ID
 	return nil
+}
+
+// Exists reports whether there is an installation in a directory, or what is left of one.
+func Exists(dir string) bool {
+	for _, name := range []string{identityName, restoringName} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // ID identifies the installation for ever.

@@ -213,26 +213,30 @@ func (q *Queue) walk(from place, end int64, target Sequence) (place, badRange, e
 // saveCursor makes the cursor durable. Called with head.mu held. With clean it
 // says that the queue was closed, so that numbers may go on without a gap.
 func (q *Queue) saveCursor(clean bool) error {
-	c := cursor{ID: q.id, Acked: q.Cursor(), Clean: clean}
-	if c.Acked == q.head.saved && !clean && !q.head.stale {
+	if q.Cursor() == q.head.saved && !clean && !q.head.stale {
 		return nil
 	}
 	q.mu.Lock()
-	at := q.head.at
-	c.LastTime = q.lastTime
-	if at.seg != nil && at.seq != 0 {
-		c.HeadFirst, c.HeadGen, c.HeadOff = at.seg.first, at.seg.gen, at.off
-	}
-	c.Next = q.next
-	if m := q.mark; m.seg != nil {
-		c.MarkFirst, c.MarkGen, c.MarkOff, c.MarkSeq = m.seg.first, m.seg.gen, m.off, m.seq
-	}
+	c := q.cursorLocked()
 	q.mu.Unlock()
+	c.Clean = clean
 	if err := replaceFile(q.fs, q.dir, cursorName, c.encode()); err != nil {
 		return errors.Wrapf(err, "queue %s: save cursor", q.name)
 	}
 	q.head.saved, q.head.stale = c.Acked, false
 	return nil
+}
+
+// cursorLocked returns the content of the cursor file, as of now.
+func (q *Queue) cursorLocked() cursor {
+	c := cursor{ID: q.id, Acked: q.Cursor(), LastTime: q.lastTime, Next: q.next}
+	if at := q.head.at; at.seg != nil && at.seq != 0 {
+		c.HeadFirst, c.HeadGen, c.HeadOff = at.seg.first, at.seg.gen, at.off
+	}
+	if m := q.mark; m.seg != nil {
+		c.MarkFirst, c.MarkGen, c.MarkOff, c.MarkSeq = m.seg.first, m.seg.gen, m.off, m.seq
+	}
+	return c
 }
 
 // removePassed removes segments of which nothing is to be sent any more. Called

@@ -38,7 +38,7 @@ const metadataFile = "metadata.db"
 var Providers = wire.NewSet(
 	NewServer, ProvideLog, ProvideInstallation, ProvideOperator, ProvideRegistry, ProvideLoopMetrics,
 	ProvideFactory, ProvideTally, ProvideDeadLetters, ProvideOpener, ProvideStore, ProvideStreams,
-	ProvideMetadata, ProvideReplication, ProvideCertificate, ProvideTelemetry, ProvideHTTP,
+	ProvideMetadata, ProvideReplication, ProvideCertificate, ProvideTelemetry, ProvideBackup, ProvideHTTP,
 )
 
 // Operator is who may do everything.
@@ -196,7 +196,10 @@ func ProvideMetadata(ctx context.Context, in *installation.Installation, log *sl
 }
 
 // reserved are the installation's own names in the data directory.
-var reserved = []string{metadataFile, "deadletters.db", "replicationq", "secret.key", "token", "lock", "installation.json"}
+var reserved = []string{
+	metadataFile, "deadletters.db", "replicationq", "secret.key", "token", "lock", "installation.json",
+	"listening.json", "restoring",
+}
 
 // ProvideReplication starts what is stored, and on an empty data directory a default stream.
 func ProvideReplication(
@@ -242,7 +245,7 @@ func limits(config Config, in *installation.Installation) (l remote.Limits, err 
 // ProvideHTTP makes the HTTP server.
 func ProvideHTTP(
 	config Config, operator Operator, streams *influxlogical.Streams, service *replication.Service,
-	keeper *certificate.Keeper, log *slog.Logger, reg *prometheus.Registry,
+	keeper *certificate.Keeper, backup api.Backup, log *slog.Logger, reg *prometheus.Registry,
 ) (*server.Server, error) {
 	origin, err := config.Origin()
 	if err != nil {
@@ -254,6 +257,6 @@ func ProvideHTTP(
 		MaxBodySize: int64(config.MaxBodySize), Version: config.Version, Origin: origin,
 	}, server.Deps{
 		Intake: in, Health: in, Databases: in, Registerer: reg, Gatherer: reg, Log: log, Authorizer: in,
-		Routes: api.New(service).Routes(),
+		Routes: api.New(service, backup).Routes(),
 	})
 }

@@ -99,7 +99,7 @@ func (o openLetter) compare(other openLetter) int {
 	if o.stamp == nil || other.stamp == nil {
 		return 0
 	}
-	return o.stamp.Compare(other.stamp)
+	return place{o.stamp, o.Position}.compare(place{other.stamp, other.Position})
 }
 
 // sort keeps a letter that was chosen, or that may have to come before one.
@@ -175,34 +175,19 @@ func (r *replay) one(ctx context.Context, i int) (done bool, err error) {
 	case err == nil:
 		r.w.loop.open.removed(&o.DeadLetter)
 	case refused(err):
-		if err := r.renew(ctx, i, err); err != nil {
+		if err := r.w.renew(ctx, o.DeadLetter, err); err != nil {
 			return false, err
 		}
 	}
 	return err == nil, err
 }
 
-// concerns reports whether the order of two letters matters.
-func concerns(a, b *logical.DeadLetter) bool {
-	if a.Op.Barrier() || b.Op.Barrier() {
-		return a.Table == b.Table
-	}
-	return string(a.Key) == string(b.Key)
-}
-
-// renew stores the new reason of the i-th letter. It is stored anew, so those of its transaction that
-// concern it are too, to stay behind it.
-func (r *replay) renew(ctx context.Context, i int, reason error) error {
-	o := &r.letters[i]
-	again, ids := []logical.DeadLetter{o.DeadLetter}, []int64{o.ID}
-	again[0].Reason, again[0].Time = reason.Error(), time.Now()
-	for j := i + 1; j < len(r.letters); j++ {
-		if next := &r.letters[j]; o.stamp != nil && next.stamp != nil && o.stamp.Compare(next.stamp) == 0 && concerns(&o.DeadLetter, &next.DeadLetter) {
-			again, ids = append(again, next.DeadLetter), append(ids, next.ID)
-		}
-	}
-	return r.w.exactlyOnce(ctx, ids, func(ctx context.Context, tx logical.Tx) error {
-		return r.w.timed(ctx, func(ctx context.Context) error { return tx.SetAside(ctx, again) })
+// renew stores a letter anew, with its new reason. Its place in the source stays, and with it its order.
+func (w *writer) renew(ctx context.Context, letter logical.DeadLetter, reason error) error {
+	ids := []int64{letter.ID}
+	letter.Reason, letter.Time = reason.Error(), time.Now()
+	return w.exactlyOnce(ctx, ids, func(ctx context.Context, tx logical.Tx) error {
+		return w.timed(ctx, func(ctx context.Context) error { return tx.SetAside(ctx, []logical.DeadLetter{letter}) })
 	})
 }
 
