@@ -174,9 +174,13 @@ func (s *fanned) save(ctx context.Context) error {
 
 // store writes the memo, and tries until that is done, ctx ends or the loop is fenced out.
 func (s *fanned) store(ctx context.Context) error {
-	for tries := s.w.loop.newTries(); ; {
+	failed := false
+	for tries := s.w.loop.newTries(); ; failed = true {
 		err := s.fan.SaveMemo(ctx)
 		if err == nil {
+			if failed {
+				s.w.loop.succeeded()
+			}
 			return nil
 		}
 		if ctx.Err() != nil {
