@@ -2,9 +2,14 @@ package replication
 
 import (
 	"context"
+	"slices"
+	"strings"
+
+	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/metadata"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
+	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -15,6 +20,21 @@ var (
 	// ErrNotRunning says that replaying needs a stream that runs.
 	ErrNotRunning = influxlogical.ErrNotRunning
 )
+
+// A RefusedError says that dead letters stay, because the target refuses them again.
+type RefusedError struct{ Err error }
+
+// Error is the first reason.
+func (e *RefusedError) Error() string {
+	first, more, _ := strings.Cut(e.Err.Error(), "\n")
+	if more != "" {
+		first += "; and more"
+	}
+	return first
+}
+
+// Unwrap returns all reasons.
+func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Letters returns up to limit dead letters of a stream whose ID is greater than after.
 func (s *Service) Letters(ctx context.Context, id metadata.ID, after int64, limit int) ([]logical.DeadLetter, error) {
@@ -41,22 +61,36 @@ func (s *Service) EachLetter(ctx context.Context, id metadata.ID, letters []int6
 	if len(letters) > 0 {
 		return do(ctx, id, letters)
 	}
+	// Those that there are now: what is refused again may come back under another id.
 	for after := int64(0); ; {
 		page, err := s.Letters(ctx, id, after, lettersAtOnce)
-		if err != nil || len(page) == 0 {
-			return done, err
+		if err != nil {
+			return 0, err
 		}
-		ids := make([]int64, len(page))
+		if len(page) == 0 {
+			break
+		}
 		for i := range page {
-			ids[i] = page[i].ID
+			letters = append(letters, page[i].ID)
 		}
+		after = letters[len(letters)-1]
+	}
+	var refused *RefusedError
+	for ids := range slices.Chunk(letters, lettersAtOnce) {
 		n, err := do(ctx, id, ids)
 		done += n
-		if err != nil {
+		if again := new(RefusedError); errors.As(err, &again) {
+			if refused == nil {
+				refused = again
+			}
+		} else if err != nil {
 			return done, err
 		}
-		after = ids[len(ids)-1]
 	}
+	if refused != nil {
+		return done, refused
+	}
+	return done, nil
 }
 
 // DropLetters removes dead letters of a stream for good: their data is lost, which is logged.
@@ -84,5 +118,8 @@ func (s *Service) ReplayLetters(ctx context.Context, id metadata.ID, letters []i
 	}
 	n, err := stream.ReplayLetters(ctx, letters)
 	s.log.Info("dead letters replayed", "stream", id.String(), "name", stream.Status().Name, "asked", len(letters), "count", n)
+	if errors.As(err, new(*loops.ReplayError)) && ctx.Err() == nil {
+		err = &RefusedError{err}
+	}
 	return n, err
 }
