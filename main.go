@@ -13,12 +13,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tailrace-cdc/tailrace/internal/cmd/backup"
+	"github.com/tailrace-cdc/tailrace/internal/cmd/bucket"
 	"github.com/tailrace-cdc/tailrace/internal/cmd/demo"
 	"github.com/tailrace-cdc/tailrace/internal/cmd/exit"
 	importcmd "github.com/tailrace-cdc/tailrace/internal/cmd/import"
 	"github.com/tailrace-cdc/tailrace/internal/cmd/preflight"
 	"github.com/tailrace-cdc/tailrace/internal/cmd/queue"
+	"github.com/tailrace-cdc/tailrace/internal/cmd/remote"
+	"github.com/tailrace-cdc/tailrace/internal/cmd/restore"
 	"github.com/tailrace-cdc/tailrace/internal/cmd/start"
+	"github.com/tailrace-cdc/tailrace/internal/cmd/stream"
+	"github.com/tailrace-cdc/tailrace/internal/cmd/token"
 )
 
 // version is set by the linker.
@@ -45,7 +51,11 @@ func command() *cobra.Command {
   tailrace demo
 
   # Run the server
-  tailrace start`,
+  tailrace start
+
+  # Beside it: replicate a bucket to another InfluxDB, and see how that does
+  tailrace stream create --bucket plant --remoteURL http://cloud.example:8086 --remoteBucket metrics
+  tailrace stream list`,
 		Version:       version,
 		SilenceErrors: true, SilenceUsage: true,
 	}
@@ -54,6 +64,7 @@ func command() *cobra.Command {
 	})
 	root.AddCommand(
 		start.Command(version, initServer), demo.Command(initServer), importcmd.Command(), queue.Command(), preflight.Command(),
+		stream.Command(), remote.Command(), bucket.Command(), token.Command(), backup.Command(version), restore.Command(),
 	)
 	return root
 }

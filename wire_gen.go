@@ -105,7 +105,16 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		cleanup()
 		return nil, nil, err
 	}
-	server, err := start.ProvideHTTP(config, operator, streams, service, keeper, logger, registry)
+	backup, err := start.ProvideBackup(config, installation, metadataStore, deadletterStore, streams)
+	if err != nil {
+		cleanup5()
+		cleanup4()
+		cleanup3()
+		cleanup2()
+		cleanup()
+		return nil, nil, err
+	}
+	server, err := start.ProvideHTTP(config, operator, streams, service, keeper, backup, logger, registry)
 	if err != nil {
 		cleanup5()
 		cleanup4()

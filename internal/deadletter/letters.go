@@ -29,7 +29,7 @@ func (s *Store) Exchange(ctx context.Context, loop string, ids []int64, letters 
 
 func insert(ctx context.Context, tx *sql.Tx, letters []logical.DeadLetter) error {
 	stmt, err := tx.PrepareContext(ctx, `INSERT INTO letters
-(loop, fingerprint, stamp, relation, key, op, payload, reason, time, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+(loop, fingerprint, stamp, position, relation, key, op, payload, reason, time, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (loop, fingerprint) DO NOTHING`)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ ON CONFLICT (loop, fingerprint) DO NOTHING`)
 		if at.IsZero() {
 			at = time.Now()
 		}
-		_, err := stmt.ExecContext(ctx, l.Loop, once[:], text(l.Stamp), clean(l.Table), l.Key, l.Op.String(), l.Payload,
+		_, err := stmt.ExecContext(ctx, l.Loop, once[:], text(l.Stamp), l.Position, clean(l.Table), l.Key, l.Op.String(), l.Payload,
 			clean(l.Reason), at.UnixNano(), l.Size())
 		if err != nil {
 			return err
@@ -57,7 +57,7 @@ func (s *Store) ListDeadLetters(ctx context.Context, loop string, after int64, l
 	if err != nil {
 		return nil, err
 	}
-	rows, err := db.QueryContext(ctx, `SELECT id, stamp, relation, key, op, payload, reason, time FROM letters
+	rows, err := db.QueryContext(ctx, `SELECT id, stamp, coalesce(position, id), relation, key, op, payload, reason, time FROM letters
 WHERE loop = ? AND id > ? ORDER BY id LIMIT ?`, loop, after, max(limit, 0))
 	if err != nil {
 		return nil, s.failed(err, "list")
@@ -69,7 +69,7 @@ WHERE loop = ? AND id > ? ORDER BY id LIMIT ?`, loop, after, max(limit, 0))
 		var stamp sql.NullString
 		var op string
 		var at int64
-		if err := rows.Scan(&l.ID, &stamp, &l.Table, &l.Key, &op, &l.Payload, &l.Reason, &at); err != nil {
+		if err := rows.Scan(&l.ID, &stamp, &l.Position, &l.Table, &l.Key, &op, &l.Payload, &l.Reason, &at); err != nil {
 			return nil, s.failed(err, "list")
 		}
 		if stamp.Valid {

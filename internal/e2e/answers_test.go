@@ -168,7 +168,7 @@ func TestNothingSilentInTheStatusOfAnyAnswer(t *testing.T) {
 			c.version = "v2.7.1"
 		}
 		s.scenes[c.name] = &scene{answer: c.answer, version: c.version, partial: strings.HasPrefix(c.name, "rejects")}
-		ids[c.name] = p.replicate(c.name, remote.URL+"/"+c.name, "t0ken-4711")
+		ids[c.name] = p.bucketTo(c.name, remote.URL+"/"+c.name, "t0ken-4711")
 	}
 	lines := []string{"m,s=1 v=1 1", `m,s=2 v="bad" 2`, "m,s=3 v=3 3"}
 	for _, c := range cases {
@@ -238,8 +238,8 @@ func sorted(lines []string) []string {
 	return lines
 }
 
-// replicate makes a bucket, a remote and a replication of one name, and returns the replication's id.
-func (p *process) replicate(name, url, token string) string {
+// bucketTo makes a bucket, a remote and a replication of one name, and returns the replication's id.
+func (p *process) bucketTo(name, url, token string) string {
 	p.t.Helper()
 	var bucket, remote, replication created
 	p.must(http.MethodPost, "/api/v2/buckets", fmt.Sprintf(`{"orgID":"ORG","name":%q}`, name), &bucket)

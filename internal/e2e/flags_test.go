@@ -178,6 +178,16 @@ var startFlags = map[string]func(t *testing.T, s setting){
 		if n := inFlight(small); n > 128<<10 {
 			t.Errorf("%v bytes are in flight", n)
 		}
+		limit := func(p *process) float64 { return p.metric("logical_total_bytes_in_flight_limit") }
+		if small, plain := limit(small), limit(plain); small != 512<<10 || plain <= small {
+			t.Errorf("the limits are shown as %v and %v bytes", small, plain)
+		}
+		// What is on its way to be processed is held too.
+		for _, p := range []*process{small, plain} {
+			if n := p.metric("logical_total_bytes_in_flight"); n == 0 || n > limit(p) {
+				t.Errorf("%v bytes are shown as in flight in all", n)
+			}
+		}
 	},
 	"applyTimeout": func(t *testing.T, s setting) {
 		p, _ := stuckPostgres(t, func(with ...string) *process { return s.launch(t, "300ms", with...) })
@@ -464,7 +474,7 @@ INSERT INTO left_behind SELECT count(*) FROM pg_prepared_statements; RETURN NEW;
 	},
 	"allowRemoteHosts": func(t *testing.T, s setting) {
 		remote := `{"name":"there","orgID":"ORG","remoteURL":"http://db.example.net:8086","remoteAPIToken":"x"}`
-		p := s.launch(t, "127.0.0.0/8,*.example.org")
+		p := s.launch(t, "db.example.org,*.example.org")
 		if status, text := p.api(http.MethodPost, "/api/v2/remotes", remote); status != http.StatusBadRequest || !strings.Contains(text, "allowRemoteHosts") {
 			t.Errorf("a host that is not allowed is answered %d %s", status, text)
 		}

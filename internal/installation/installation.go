@@ -6,12 +6,16 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/gofrs/flock"
 	"github.com/google/uuid"
 	"github.com/pkg/errors"
 )
+
+// identityName is the file with the installation's id.
+const identityName = "installation.json"
 
 // layout is the version of the directory's layout.
 const layout = 1
@@ -62,7 +66,10 @@ func Open(dir string) (*Installation, error) {
 
 // identify reads the identity, or makes one.
 func (in *Installation) identify() error {
-	path := in.Path("installation.json")
+	if _, err := os.Lstat(in.Path(restoringName)); err == nil {
+		return &HalfRestoredError{Dir: in.dir}
+	}
+	path := in.Path(identityName)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		in.id = uuid.New()
@@ -86,11 +93,32 @@ func (in *Installation) identify() error {
 	return nil
 }
 
+// Exists reports whether there is an installation in a directory, or what is left of one.
+func Exists(dir string) bool {
+	for _, name := range []string{identityName, restoringName} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // ID identifies the installation for ever.
 func (in *Installation) ID() string { return in.id.String() }
 
 // Dir returns the absolute path of the directory.
 func (in *Installation) Dir() string { return in.dir }
+
+// OpenToOthers reports whether the directory's mode lets others than its owner look into it. Where modes say
+// nothing, as on Windows, it does not.
+func (in *Installation) OpenToOthers() (mode os.FileMode, open bool, err error) {
+	info, err := os.Stat(in.dir)
+	if err != nil {
+		return 0, false, errors.Wrapf(err, "data directory %s", in.dir)
+	}
+	mode = info.Mode().Perm()
+	return mode, runtime.GOOS != "windows" && mode&0o077 != 0, nil
+}
 
 // Path returns the path of something in the directory.
 func (in *Installation) Path(elem ...string) string {

@@ -76,8 +76,11 @@ func (q *Queue) seek(from place) error {
 		case found.seg != nil:
 			q.setHeadLocked(found)
 		case next != nil:
-			from = place{seg: next, off: dataStart}
 			q.mu.Unlock()
+			if err := q.keepEnd(from.seg, bad, target); err != nil {
+				return err
+			}
+			from = place{seg: next, off: dataStart}
 			continue
 		case from.seg.end > end: // something came meanwhile
 			q.mu.Unlock()
@@ -91,6 +94,20 @@ func (q *Queue) seek(from place) error {
 		q.mu.Unlock()
 		return nil
 	}
+}
+
+// keepEnd keeps the damaged end of a segment aside, which is about to be left behind
+// though nobody has read it. What is missing there is declared by whoever comes by
+// the next segment.
+func (q *Queue) keepEnd(seg *segment, bad badRange, target Sequence) error {
+	if bad.empty() {
+		return nil
+	}
+	last, known, err := q.lastOf(seg)
+	if err == nil && known && last > target {
+		q.setAside(seg, bad.from, bad.to)
+	}
+	return err
 }
 
 // loseEnd declares lost what is behind target, where nothing good is left, and moves
@@ -196,26 +213,30 @@ func (q *Queue) walk(from place, end int64, target Sequence) (place, badRange, e
 // saveCursor makes the cursor durable. Called with head.mu held. With clean it
 // says that the queue was closed, so that numbers may go on without a gap.
 func (q *Queue) saveCursor(clean bool) error {
-	c := cursor{ID: q.id, Acked: q.Cursor(), Clean: clean}
-	if c.Acked == q.head.saved && !clean && !q.head.stale {
+	if q.Cursor() == q.head.saved && !clean && !q.head.stale {
 		return nil
 	}
 	q.mu.Lock()
-	at := q.head.at
-	c.LastTime = q.lastTime
-	if at.seg != nil && at.seq != 0 {
-		c.HeadFirst, c.HeadGen, c.HeadOff = at.seg.first, at.seg.gen, at.off
-	}
-	c.Next = q.next
-	if m := q.mark; m.seg != nil {
-		c.MarkFirst, c.MarkGen, c.MarkOff, c.MarkSeq = m.seg.first, m.seg.gen, m.off, m.seq
-	}
+	c := q.cursorLocked()
 	q.mu.Unlock()
+	c.Clean = clean
 	if err := replaceFile(q.fs, q.dir, cursorName, c.encode()); err != nil {
 		return errors.Wrapf(err, "queue %s: save cursor", q.name)
 	}
 	q.head.saved, q.head.stale = c.Acked, false
 	return nil
+}
+
+// cursorLocked returns the content of the cursor file, as of now.
+func (q *Queue) cursorLocked() cursor {
+	c := cursor{ID: q.id, Acked: q.Cursor(), LastTime: q.lastTime, Next: q.next}
+	if at := q.head.at; at.seg != nil && at.seq != 0 {
+		c.HeadFirst, c.HeadGen, c.HeadOff = at.seg.first, at.seg.gen, at.off
+	}
+	if m := q.mark; m.seg != nil {
+		c.MarkFirst, c.MarkGen, c.MarkOff, c.MarkSeq = m.seg.first, m.seg.gen, m.off, m.seq
+	}
+	return c
 }
 
 // removePassed removes segments of which nothing is to be sent any more. Called

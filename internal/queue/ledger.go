@@ -68,10 +68,22 @@ func decodeLedger(b []byte) (l ledger, state headState, version uint16) {
 	if version > formatVersion {
 		return l, headNewer, version
 	}
-	if json.Unmarshal(b[16:], &l) != nil {
+	if json.Unmarshal(b[16:], &l) != nil || !l.inOrder() {
 		return ledger{}, headBad, 0
 	}
 	return l, headGood, version
+}
+
+// inOrder reports whether all ranges are some.
+func (l *ledger) inOrder() bool {
+	at := Sequence(0)
+	for _, u := range l.Unused {
+		if u[0] <= at || u[1] < u[0] {
+			return false
+		}
+		at = u[1]
+	}
+	return !slices.ContainsFunc(l.Losses, func(x Loss) bool { return x.Last < x.First })
 }
 
 func loadLedger(fsys disk.FS, dir string) (l ledger, damaged bool, err error) {

@@ -37,41 +37,75 @@ func TestUnusedNumbers(t *testing.T) {
 	require.Equal(t, Sequence(100+10*(2*maxUnused-1)), l.Unused[maxUnused-1][0]-1, "the newest are kept")
 }
 
+// failedWrite makes writes to segments fail that have reached the disk, and what would
+// clean up behind them.
+func failedWrite(create bool) func(simdisk.Op) *simdisk.Fault {
+	return func(op simdisk.Op) *simdisk.Fault {
+		segment := strings.HasSuffix(op.Path, segmentSuffix)
+		if segment && op.Kind == "write" || op.Kind == "truncate" || segment && create && op.Kind == "create" {
+			return &simdisk.Fault{Err: syscall.EIO, After: op.Kind == "write"}
+		}
+		return nil
+	}
+}
+
 // TestNothingSilentWhenAFailedWriteIsFoundAfterAll: a write that failed had reached the
 // disk, and the process died before there was a newer segment. Its number was noted as
 // passed over, but it is in use.
 func TestNothingSilentWhenAFailedWriteIsFoundAfterAll(t *testing.T) {
 	t.Parallel()
+	for _, more := range []bool{false, true} {
+		c := newClocked(t, Limits{})
+		put(t, c.Queue, "one", "two")
+		c.disk.OnFault = failedWrite(true)
+		for range 2 { // the second one notes the gap, and cannot begin its segment
+			_, err := c.tryPut(100)
+			require.ErrorIs(t, err, syscall.EIO)
+		}
+		require.Equal(t, ranges{{3, 3}}, c.books.ledger.Unused)
+		left := c.disk.Clone()
+		c.disk.OnFault = nil
+		require.NoError(t, c.Close())
+		c.disk, c.cfg.FS = left, left
+		c.open(t)
+		require.Len(t, drain(t, c.Queue), 3, "it is found")
+		rest := 2
+		if more {
+			put(t, c.Queue, "four")
+			rest++
+		}
+		require.NoError(t, c.Close())
+		at := locate(c.disk, t)[3]
+		c.disk.Damage(at.file, func(b []byte) []byte { b[at.off+blockHeadSize] ^= 1; return b })
+		c.open(t)
+		require.Len(t, drain(t, c.Queue), rest)
+		losses := c.Stats().Losses
+		require.Len(t, losses, 1)
+		require.Equal(t, Sequence(3), losses[0].First)
+		require.Equal(t, uint64(1), losses[0].Blocks)
+	}
+}
+
+// TestLeftoversStayDeadWithoutAHeader: the header that says where the valid blocks end is
+// damaged, and what a failed write left behind is not delivered all the same.
+func TestLeftoversStayDeadWithoutAHeader(t *testing.T) {
+	t.Parallel()
 	c := newClocked(t, Limits{})
 	put(t, c.Queue, "one", "two")
-	c.disk.OnFault = func(op simdisk.Op) *simdisk.Fault {
-		switch {
-		case op.Kind == "write" && strings.HasSuffix(op.Path, segmentSuffix):
-			return &simdisk.Fault{Err: syscall.EIO, After: true}
-		case op.Kind == "truncate", op.Kind == "create" && strings.HasSuffix(op.Path, segmentSuffix):
-			return &simdisk.Fault{Err: syscall.EIO}
-		}
-		return nil
-	}
-	for range 2 { // the second one notes the gap, and cannot begin its segment
-		_, err := c.tryPut(100)
-		require.ErrorIs(t, err, syscall.EIO)
-	}
-	require.Equal(t, ranges{{3, 3}}, c.books.ledger.Unused)
-	left := c.disk.Clone()
+	c.disk.OnFault = failedWrite(false)
+	_, err := c.tryPut(100)
+	require.ErrorIs(t, err, syscall.EIO)
 	c.disk.OnFault = nil
-	require.NoError(t, c.Close())
-	c.disk, c.cfg.FS = left, left
-	c.open(t)
-	require.Len(t, drain(t, c.Queue), 3, "it is found")
 	put(t, c.Queue, "four")
 	require.NoError(t, c.Close())
-	at := locate(c.disk, t)[3]
-	c.disk.Damage(at.file, func(b []byte) []byte { b[at.off+blockHeadSize] ^= 1; return b })
+	require.Contains(t, locate(c.disk, t), Sequence(3))
+	c.disk.Damage("/q/"+segmentName(4, 0), func(b []byte) []byte {
+		clear(b[:dataStart])
+		return b
+	})
 	c.open(t)
-	require.Len(t, drain(t, c.Queue), 3)
-	losses := c.Stats().Losses
-	require.Len(t, losses, 1)
-	require.Equal(t, Sequence(3), losses[0].First)
-	require.Equal(t, uint64(1), losses[0].Blocks)
+	blocks := drain(t, c.Queue)
+	require.Len(t, blocks, 3)
+	require.Equal(t, Sequence(4), blocks[2].Sequence)
+	require.Empty(t, c.Stats().Losses)
 }

@@ -3,6 +3,8 @@ package remote
 import (
 	"strings"
 	"testing"
+
+	"github.com/tailrace-cdc/tailrace/internal/util/outbound"
 )
 
 func TestAddresses(t *testing.T) {
@@ -41,21 +43,54 @@ func TestAddresses(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	l := Limits{Hosts: []string{"db.example.org", "*.Example.net", "10.0.0.0/8", "fd00::/8", "192.168.1.5"}}
+	limits := func(list ...string) Limits {
+		policy, err := outbound.NewPolicy(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Limits{Outbound: policy}
+	}
 	for text, ok := range map[string]bool{
 		"http://db.example.org:8086": true, "http://DB.example.ORG": true, "http://a.example.net": true, "http://a.b.example.net": true,
-		"http://10.1.2.3:8086": true, "http://[fd00::1]:8086": true, "postgres://192.168.1.5/db": true, "postgres://10.0.0.1,10.0.0.2:5433/db": true,
-		"http://example.net": false, "http://example.org": false, "http://11.0.0.1": false, "http://[fe80::1]": false, "http://notexample.net": false,
-		"postgres://10.0.0.1,evil.example/db": false, "postgres://10.0.0.1/db?host=evil.example": false, "http://10.0.0.1.evil.example": false,
+		"postgres://db.example.org,a.example.net:5433/db": true,
+		"http://example.net":                              false, "http://example.org": false, "http://11.0.0.1": false, "http://notexample.net": false,
+		"postgres://db.example.org,evil.example/db": false, "postgres://db.example.org/db?host=evil.example": false,
+		"http://db.example.org.evil.example": false, "http://evil.example@db.example.org": true, "http://db.example.org@evil.example": false,
 	} {
-		a, _, err := Parse(text)
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
-		if err := l.Check(a); (err == nil) != ok {
-			t.Errorf("%s: %v, want allowed %v", text, err, ok)
-		}
+		check(t, limits("db.example.org", "*.Example.net"), text, ok)
+	}
+	for text, ok := range map[string]bool{
+		"postgres://192.168.1.5/db": true, "http://192.168.1.6": false, "http://[fe80::1]": false,
+		"http://a.name.that.may.lead.there":       true, // what it leads to is looked at when it is used
+		"postgres://192.168.1.5,192.168.1.6:1/db": false, "postgres://192.168.1.5/db?host=192.168.1.6": false,
+		"postgres://192.168.1.5/db?host=/run/postgresql": false, "postgres://192.168.1.5/db?passfile=/etc/passwd": false,
+		"postgres://192.168.1.5/db?service=other": false, "postgres://192.168.1.5/db?sslmode=verify-full&sslkey=/etc/key": false,
+		"postgres://192.168.1.5/db?sslmode=verify-full&sslrootcert=/etc/ca.pem": true,
+	} {
+		check(t, limits("192.168.1.5"), text, ok)
+	}
+	for text, ok := range map[string]bool{
+		"http://any.example": true, "http://10.0.0.1": true, "http://127.0.0.1:8086": true, "http://169.254.169.254": false,
+		"http://[::ffff:169.254.169.254]": false, "http://0.0.0.0:8086": false, "postgres://[fe80::1]:5432/db": false,
+		"postgres://any.example/db?passfile=x": false,
+	} {
+		check(t, Limits{}, text, ok)
+	}
+}
+
+func check(t *testing.T, l Limits, text string, ok bool) {
+	t.Helper()
+	a, _, err := Parse(text)
+	if err != nil {
+		t.Errorf("%s: %v", text, err)
+		return
+	}
+	c, err := l.Limit(Connection{Address: a})
+	if (err == nil) != ok || IsRefused(err) == ok {
+		t.Errorf("%s: %v, want allowed %v", text, err, ok)
+	}
+	if c.Outbound == nil {
+		t.Errorf("%s: its target would be opened without a policy", text)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/tailrace-cdc/tailrace/internal/metadata"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
-	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -76,7 +75,7 @@ func (s *Service) allLetters(ctx context.Context, id metadata.ID) (ids []int64, 
 }
 
 // A StayedError says why dead letters stay that were to be replayed, as a rule because the target rejects them again.
-type StayedError struct{ Reasons []*loops.ReplayError }
+type StayedError struct{ Reasons []*logical.ReplayError }
 
 // mostReasons is how many reasons an error tells.
 const mostReasons = 10
@@ -101,7 +100,7 @@ func (e *StayedError) add(err error) bool {
 		list = joined.Unwrap()
 	}
 	for _, one := range list {
-		reason, ok := one.(*loops.ReplayError) //nolint:errorlint // nobody has wrapped it
+		reason, ok := one.(*logical.ReplayError) //nolint:errorlint // nobody has wrapped it
 		if !ok {
 			return false
 		}

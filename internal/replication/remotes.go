@@ -19,20 +19,22 @@ func (s *Service) Remotes(ctx context.Context, f metadata.RemoteFilter) ([]metad
 
 // CreateRemote stores a new remote. It need not be reachable.
 func (s *Service) CreateRemote(ctx context.Context, r metadata.Remote) (metadata.Remote, error) {
+	r.Unrestricted = false
 	if err := s.address(&r); err != nil {
 		return r, err
 	}
 	return s.store.CreateRemote(ctx, r)
 }
 
-// UpdateRemote changes a remote, and has its streams use it as it is now.
+// UpdateRemote changes a remote, and has its streams use it as it is now. What the operator has allowed is the
+// address that was: another one has to be within the limits.
 func (s *Service) UpdateRemote(ctx context.Context, id metadata.ID, change func(*metadata.Remote) error) (metadata.Remote, error) {
 	r, err := s.store.UpdateRemote(ctx, id, func(r *metadata.Remote) error {
-		before := r.URL
+		before, unrestricted := r.URL, r.Unrestricted
 		if err := change(r); err != nil {
 			return err
 		}
-		if r.URL == before {
+		if r.Unrestricted = unrestricted && r.URL == before; r.URL == before {
 			return nil
 		}
 		return s.address(r)
@@ -56,13 +58,11 @@ func (s *Service) DeleteRemote(ctx context.Context, id metadata.ID) error {
 // address checks a remote's address, and moves a password out of it.
 func (s *Service) address(r *metadata.Remote) error {
 	a, secret, err := remote.Parse(r.URL)
+	if err == nil {
+		_, err = s.config.Limits.Limit(remote.Connection{Address: a})
+	}
 	if err != nil {
 		return &metadata.InvalidError{Field: "remoteURL", Reason: err.Error()}
-	}
-	if !r.Unrestricted {
-		if err := s.config.Limits.Check(a); err != nil {
-			return &metadata.InvalidError{Field: "remoteURL", Reason: err.Error()}
-		}
 	}
 	r.URL = a.Text
 	if secret != "" {

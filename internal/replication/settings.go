@@ -160,16 +160,18 @@ func (s *Service) connection(st metadata.Stream, r metadata.Remote) (remote.Conn
 		return c, &logical.Error{Err: err, Hint: "correct the remote's remoteURL"}
 	case a.Kind == remote.Influx:
 		c.Stream, c.Org, c.Bucket = st.ID.String(), first(r.RemoteOrgID), first(st.RemoteBucketID, st.RemoteBucketName)
-	case a.Kind == remote.SQLite:
+	case a.Kind == remote.SQLite && r.Unrestricted:
 		c.Address.Path = s.config.Limits.Resolve(a.Path)
 	}
 	if r.SecretMissing {
 		return c, &logical.Error{Err: ErrSecretMissing, Hint: "put the key file back and restart, or give the remote its remoteAPIToken again"}
 	}
-	if !r.Unrestricted {
-		if err := s.config.Limits.Check(a); err != nil {
-			return c, &logical.Error{Err: err, Hint: "allow it, or give the remote another remoteURL"}
-		}
+	if r.Unrestricted {
+		return c, nil
+	}
+	c, err = s.config.Limits.Limit(c)
+	if err != nil {
+		return c, &logical.Error{Err: err, Hint: refusedAdvice}
 	}
 	return c, nil
 }

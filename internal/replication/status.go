@@ -9,6 +9,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/metadata"
+	"github.com/tailrace-cdc/tailrace/internal/remote"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
 	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
 	"github.com/tailrace-cdc/tailrace/logical"
@@ -22,6 +23,7 @@ const (
 	StatePaused        State = "paused"
 	StateSecretMissing State = "secret missing"
 	StateTargetBroken  State = "target broken"
+	StateTargetRefused State = "target refused"
 	StateQueueBroken   State = "queue broken"
 )
 
@@ -99,8 +101,11 @@ func statusOf(in influxlogical.Status, now time.Time) Status {
 		st.Stalled = true
 	case in.Fault != nil:
 		st.Mode, st.State, st.Reason = "stopped", StateTargetBroken, in.Fault.Err.Error()
-		if errors.Is(in.Fault.Err, ErrSecretMissing) {
+		switch {
+		case errors.Is(in.Fault.Err, ErrSecretMissing):
 			st.State = StateSecretMissing
+		case remote.IsRefused(in.Fault.Err):
+			st.State = StateTargetRefused
 		}
 		if st.Advice = logical.HintOf(in.Fault.Err); st.Advice == "" {
 			st.Advice = "correct the remote; writes are accepted meanwhile"
@@ -121,6 +126,8 @@ func statusOf(in influxlogical.Status, now time.Time) Status {
 		if st.Advice == "" {
 			st.Advice = "the target will never accept what is next; change it there, or set onReject to deadLetter or discard"
 		}
+	case remote.IsRefused(in.Loop.Err):
+		st.State, st.Advice, st.Stalled = StateTargetRefused, refusedAdvice, true
 	case in.Loop.Err != nil:
 		st.Stalled = st.Lag >= StalledAfter
 		if st.Advice == "" {
@@ -132,6 +139,8 @@ func statusOf(in influxlogical.Status, now time.Time) Status {
 	}
 	return st
 }
+
+const refusedAdvice = "give the remote another remoteURL, or have the operator of this server allow this one; writes are accepted and wait"
 
 func noticeAdvice(n influxlogical.Notice) string {
 	switch n {

@@ -20,7 +20,7 @@ func (s *suite) deadLetters(t *testing.T) {
 	}
 	letters := []logical.DeadLetter{
 		{
-			Stamp: json.RawMessage(`{"seq":1}`), Table: "s.cpu", Key: []byte{0, 1, 255}, Op: logical.OpPatch,
+			Stamp: json.RawMessage(`{"seq":1}`), Position: 3, Table: "s.cpu", Key: []byte{0, 1, 255}, Op: logical.OpPatch,
 			Payload: []byte("cpu v=1i 1\x00"), Reason: "no\x01 \xff fit", Time: time.Unix(5, 6000).UTC(),
 		},
 		{Table: "mem", Op: logical.OpUpsert, Reason: "too wide"},
@@ -53,7 +53,7 @@ func (s *suite) deadLetters(t *testing.T) {
 		t.Fatalf("%d letters, error %v", len(list), err)
 	}
 	got := list[0]
-	if got.Loop != "letters" || string(got.Stamp) != `{"seq":1}` || got.Table != "s.cpu" || !bytes.Equal(got.Key, letters[0].Key) ||
+	if got.Loop != "letters" || string(got.Stamp) != `{"seq":1}` || got.Position != 3 || got.Table != "s.cpu" || !bytes.Equal(got.Key, letters[0].Key) ||
 		got.Op != logical.OpPatch || string(got.Payload) != "cpu v=1i 1\x00\x00\x01" || got.Reason == "" || !got.Time.Equal(letters[0].Time) {
 		t.Errorf("got %+v", got)
 	}
@@ -90,7 +90,7 @@ func (s *suite) lettersOnce(t *testing.T) {
 	again := letter
 	again.Reason, again.Time = "still no", time.Unix(9, 0)
 	letters := []logical.DeadLetter{letter, letter, {Reason: "nothing else"}, {Reason: "the same"}}
-	for i := range 4 { // each differs from the first in one place
+	for i := range 6 { // each differs from the first in one place
 		l := letter
 		switch i {
 		case 0:
@@ -101,10 +101,14 @@ func (s *suite) lettersOnce(t *testing.T) {
 			l.Key = nil
 		case 3:
 			l.Key, l.Payload = []byte{1, 'v'}, []byte("=1")
+		case 4: // a row that goes from one state to another and back, in one transaction
+			l.Position = 1
+		case 5:
+			l.Position = 2
 		}
 		letters = append(letters, l)
 	}
-	const distinct = 6
+	const distinct = 8
 	for _, list := range [][]logical.DeadLetter{letters, {again}, letters} {
 		s.setAside(t, session, list...)
 		if n, _, err := store.CountDeadLetters(ctx, "once"); err != nil || n != distinct {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -101,24 +102,30 @@ func (o *Options) examine(ctx context.Context) (string, preflight.Report, error)
 	if o.TargetConn == "" {
 		return "", nil, errors.New("--targetConn: name the target, such as postgres://user:password@host/database, sqlite:/path/file.db or http://host:8086?org=ORG&bucket=BUCKET")
 	}
+	if strings.HasPrefix(o.TargetConn, "http:") || strings.HasPrefix(o.TargetConn, "https:") {
+		config, err := influx.ParseURL(o.TargetConn)
+		if err != nil {
+			return "", nil, errors.WithMessage(err, "--targetConn")
+		}
+		config.Token = o.TargetToken
+		shown, _, err := remote.Parse(config.URL)
+		if err != nil {
+			return "", nil, errors.WithMessage(err, "--targetConn")
+		}
+		report, err := influx.Preflight(ctx, config)
+		return shown.Text, report, errors.WithMessage(err, "--targetConn")
+	}
 	address, _, err := remote.Parse(o.TargetConn)
 	if err != nil {
 		return "", nil, errors.WithMessage(err, "--targetConn")
 	}
 	var report preflight.Report
-	switch address.Kind {
-	case remote.SQLite:
+	if address.Kind == remote.SQLite {
 		report, err = sqlite.Preflight(ctx, sqlite.Config{Path: address.Path})
-	case remote.Postgres:
+	} else {
 		report, err = postgres.Preflight(ctx, postgres.Config{
 			DSN: o.TargetConn, Schema: o.TargetSchema, StagingSchema: o.StagingSchema, Conns: o.TargetDBConns, Pooled: o.PooledTarget,
 		})
-	case remote.Influx:
-		var config influx.Config
-		if config, err = influx.ParseURL(o.TargetConn); err == nil {
-			config.Token = o.TargetToken
-			report, err = influx.Preflight(ctx, config)
-		}
 	}
 	return address.Text, report, errors.WithMessage(err, "--targetConn")
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	neturl "net/url"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -67,6 +68,12 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	}
 	s.log.Info("listening", "address", s.Addr().String(), "installation", s.installation.ID(),
 		"dataDir", s.installation.Dir(), "streams", len(s.streams.All()), "tls", s.certificate != nil)
+	withdraw, err := s.announce()
+	if err != nil {
+		_ = s.close() // the first error says more
+		return err
+	}
+	defer withdraw()
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	besides, stop := context.WithCancel(ctx)
@@ -96,6 +103,18 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	}
 	s.log.Info("stopped")
 	return failure
+}
+
+// announce tells commands beside the data directory where the server listens, until withdraw is called.
+func (s *Server) announce() (withdraw func(), err error) {
+	remove, err := s.installation.Announce(installation.Listening{
+		URL: s.url(), Address: s.Addr().String(), TLS: s.certificate != nil, PID: os.Getpid(),
+	})
+	return func() {
+		if err := remove(); err != nil {
+			s.log.Warn("stopping", "error", err)
+		}
+	}, err
 }
 
 // close ends the intake first, so that what has been answered is in the queues, and then the loops.

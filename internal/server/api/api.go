@@ -8,10 +8,13 @@ import (
 )
 
 // An API answers requests about a service's streams.
-type API struct{ service *replication.Service }
+type API struct {
+	service *replication.Service
+	backUp  Backup
+}
 
-// New returns the API of a service.
-func New(service *replication.Service) *API { return &API{service} }
+// New returns the API of a service. With a nil backup there are no backups.
+func New(service *replication.Service, backup Backup) *API { return &API{service, backup} }
 
 // Routes returns the API's routes.
 func (a *API) Routes() []server.Route {
@@ -61,5 +64,6 @@ func (a *API) Routes() []server.Route {
 		route(get, replications+"/{id}/deadletters", a.listLetters),
 		route(post, replications+"/{id}/deadletters/replay", a.replayLetters),
 		route(post, replications+"/{id}/deadletters/drop", a.dropLetters),
+		route(post, "/api/v2/backup", a.backup),
 	}
 }

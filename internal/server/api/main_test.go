@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -71,7 +73,7 @@ func start(t testing.TB) *site {
 	must(t, err)
 	in := intake{s}
 	srv, err := server.New(server.Config{BindAddr: "127.0.0.1:0"}, server.Deps{
-		Intake: in, Authorizer: in, Databases: in, Log: log, Routes: New(s.service).Routes(),
+		Intake: in, Authorizer: in, Databases: in, Log: log, Routes: New(s.service, s.backup).Routes(),
 	})
 	must(t, err)
 	must(t, srv.Listen())
@@ -92,6 +94,18 @@ func start(t testing.TB) *site {
 		}
 	})
 	return s
+}
+
+// backup stands for one: what is in it is the business of package backup.
+func (s *site) backup(_ context.Context, w io.Writer, withQueues, withKey bool) error {
+	if withKey && !withQueues {
+		return errors.New("nothing to be had")
+	}
+	_, err := fmt.Fprintf(w, "a backup %v %v", withQueues, withKey)
+	if withKey {
+		err = errors.New("in the middle of it")
+	}
+	return err
 }
 
 func must(t testing.TB, err error) {

@@ -33,7 +33,7 @@ func TestDescriptionHasEveryRoute(t *testing.T) {
 			described[method+" "+path] = true
 		}
 	}
-	for _, r := range New(nil).Routes() {
+	for _, r := range New(nil, nil).Routes() {
 		key := r.Method + " " + r.Pattern
 		if !described[key] {
 			t.Errorf("%s is not described", key)
@@ -197,4 +197,5 @@ func walk(s *site) {
 	s.do("GET", "/api/v2/replications?orgID="+org, "", 200, nil)
 	s.do("DELETE", path, "", 204, nil)
 	s.do("DELETE", "/api/v2/remotes/"+r.id(), "", 204, nil)
+	s.do("POST", "/api/v2/backup", "", 200, nil)
 }

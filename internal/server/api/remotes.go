@@ -38,10 +38,7 @@ func (b remoteBody) change(r *metadata.Remote) error {
 	b.RemoteAPIToken.giveValue(&r.Secret)
 	b.RemoteOrgID.give(&r.RemoteOrgID)
 	b.AllowInsecureTLS.giveValue(&r.AllowInsecureTLS)
-	if b.RemoteURL.Value != nil && *b.RemoteURL.Value != r.URL {
-		// What the operator has allowed is the address that was.
-		r.URL, r.Unrestricted = *b.RemoteURL.Value, false
-	}
+	b.RemoteURL.giveValue(&r.URL)
 	return nil
 }
 

@@ -76,8 +76,10 @@ func NewFactory(config FactoryConfig) (*Factory, error) {
 			return nil, err
 		}
 	}
+	pool := budget.NewPool(config.BytesInFlight)
+	config.Metrics.share(pool)
 	return &Factory{
-		config: config, pool: budget.NewPool(config.BytesInFlight), maxRejectRun: maxRejectRun,
+		config: config, pool: pool, maxRejectRun: maxRejectRun,
 		loops: map[string]*entry{}, claims: map[claim]string{},
 	}, nil
 }

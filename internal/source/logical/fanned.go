@@ -83,7 +83,6 @@ func (s *fanned) OnRollback(ctx context.Context) error {
 	if err := s.drain(ctx); err != nil {
 		return err
 	}
-	s.w.loop.open.anew()
 	return s.fan.Abort(ctx)
 }
 
@@ -221,11 +220,11 @@ func (s *fanned) reject(_ context.Context, r fan.Rejected) fan.Decision {
 	case logical.RejectDiscard:
 		return fan.Decision{Verdict: fan.Discard}
 	case logical.RejectDeadLetter:
-		position, err := encodeStamp(r.Stamp)
+		stamp, err := encodeStamp(r.Stamp)
 		if err != nil {
 			break
 		}
-		letter := logical.NewDeadLetter(r.Mutation, w.loop.identity, position, reason, time.Now())
+		letter := logical.NewDeadLetter(r.Mutation, w.loop.identity, stamp, r.Position, reason, time.Now())
 		if w.loop.letterBytes()+letter.Size() > w.config.MaxDeadLetterBytes {
 			w.loop.failed(tooManyLetters(reason))
 			return fan.Decision{Verdict: fan.Again}

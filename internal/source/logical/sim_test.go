@@ -52,12 +52,12 @@ type sim struct {
 
 	mu      sync.Mutex
 	events  []event // what the target and the source told, in order
-	gave    place   // how far the events have taken what the source said
+	gave    given   // how far the events have taken what the source said
 	applied int64   // the number of the last mutation that serial mode has given to the target
 }
 
-// A place is behind a mutation of a transaction.
-type place struct{ tx, upTo int }
+// given is how far a source has come: behind a mutation of a transaction.
+type given struct{ tx, upTo int }
 
 // stored is a consistent point in a memo.
 type stored struct{ point, skip int }
@@ -107,12 +107,12 @@ func newSim(seed uint64) *sim {
 		s.note(event{read: true, from: from})
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.gave, s.applied = place{}, 0
+		s.gave, s.applied = given{}, 0
 	}
 	s.source.gave = func(tx, upTo int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.gave = place{tx, upTo}
+		s.gave = given{tx, upTo}
 	}
 	for _, tx := range txs {
 		most := int64(0)

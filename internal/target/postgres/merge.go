@@ -12,9 +12,9 @@ import (
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
-// minMergeRows is from how many rows on the way by a temporary table gains more than it costs where rows are
-// there already; docs/sql-targets.md has what was measured.
-const minMergeRows = 4000
+// minMergeValues is from how many values on (rows by columns) the way by a temporary table gains more than it
+// costs where rows are there already; docs/sql-targets.md has what was measured.
+const minMergeValues = 50_000
 
 // A mergeSQL is the way of many rows of which some are there: they are copied into a temporary table, and
 // merged from it with one statement, which costs less than taking arrays apart.
@@ -63,7 +63,7 @@ func (g *sqlBuilder) tempRows() {
 // it did: not if they are few, or if the user may not make such tables.
 func (x *tx) tryMerge(ctx context.Context, b *batch, muts []logical.Mutation, entries []entry, g *groupSQL) (bool, error) {
 	t := x.s.t
-	if g.merge == nil || len(entries) < t.cfg.mergeRows || t.noTemp.Load() {
+	if g.merge == nil || len(entries)*len(g.columns) < t.cfg.mergeValues || t.noTemp.Load() {
 		return false, nil
 	}
 	if err := x.beforeCopy(ctx, b.table); err != nil {

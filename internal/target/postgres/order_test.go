@@ -161,7 +161,7 @@ func TestUserWithoutTemporaryTables(t *testing.T) {
 	database := rows(t, owner, "SELECT current_database()")[0][0]
 	user := "app_" + database // users are the server's
 	exec(t, owner, fmt.Sprintf("CREATE ROLE %[1]s LOGIN; GRANT ALL ON SCHEMA public TO %[1]s; GRANT CREATE ON DATABASE %[2]s TO %[1]s; REVOKE TEMPORARY ON DATABASE %[2]s FROM PUBLIC", user, database))
-	target := open(t, Config{DSN: strings.Replace(owner.cfg.DSN, "postgres@", user+"@", 1), copyRows: 1, mergeRows: 1})
+	target := open(t, Config{DSN: strings.Replace(owner.cfg.DSN, "postgres@", user+"@", 1), copyRows: 1, mergeValues: 1})
 	s := take(t, target, "loop", "me")
 	_, mut := value(1)
 	for range 4 {

@@ -60,7 +60,7 @@ func TestConformanceOfMerge(t *testing.T) {
 		t.Run(fmt.Sprintf("pooled %v", pooled), func(t *testing.T) {
 			t.Parallel()
 			logicaltest.RunTarget(t, func(t testing.TB) logical.Target {
-				cfg := Config{DSN: env.Postgres(t), copyRows: 1, mergeRows: 1, Pooled: pooled}
+				cfg := Config{DSN: env.Postgres(t), copyRows: 1, mergeValues: 1, Pooled: pooled}
 				if pooled {
 					cfg.DSN = viaPort(t, cfg.DSN, port)
 				}

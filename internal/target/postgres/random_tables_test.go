@@ -17,7 +17,7 @@ import (
 
 func TestRandomTablesAndValuesReadBackEqual(t *testing.T) {
 	t.Parallel()
-	for name, cfg := range map[string]Config{"arrays": {copyRows: 1 << 30}, "copy": {copyRows: 1}, "merge": {copyRows: 1, mergeRows: 1}} {
+	for name, cfg := range map[string]Config{"arrays": {copyRows: 1 << 30}, "copy": {copyRows: 1}, "merge": {copyRows: 1, mergeValues: 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			testRandomTables(t, cfg, testenv.Count(12, 500))

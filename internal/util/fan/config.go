@@ -127,8 +127,9 @@ type Failure struct {
 
 // Rejected is a mutation that the target will never accept.
 type Rejected struct {
-	// Stamp is that of its transaction.
-	Stamp logical.Stamp
+	// Stamp is that of its transaction, and Position its place in that, counted from 0.
+	Stamp    logical.Stamp
+	Position int
 	// Mutation is valid until the call returns.
 	Mutation *logical.Mutation
 	// Err is the target's error; for one that joins an open dead letter it is nil.

@@ -170,6 +170,7 @@ func (f *Fan) push(muts []logical.Mutation, bytes int64) error {
 	}
 	f.progress.Add(len(muts))
 	f.fresh = false
+	from := f.passed
 	f.passed += len(muts)
 	if muts[0].Op.Barrier() { // then it is alone
 		f.barrier, f.unsure = f.passed, true
@@ -179,7 +180,7 @@ func (f *Fan) push(muts []logical.Mutation, bytes int64) error {
 	for i := range muts {
 		s := &f.shards[f.feed.shards[i]]
 		f.seq++
-		s.push(item{mut: muts[i], tx: f.tx, seq: f.seq, hash: f.feed.hashes[i], bytes: f.feed.bytes[i]}, &f.blocks)
+		s.push(item{mut: muts[i], tx: f.tx, seq: f.seq, at: from + i, hash: f.feed.hashes[i], bytes: f.feed.bytes[i]}, &f.blocks)
 		if !s.running && !f.drained {
 			f.run(s)
 		}

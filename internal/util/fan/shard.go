@@ -13,6 +13,7 @@ type item struct {
 	mut   logical.Mutation
 	tx    stamp.ID
 	seq   uint64 // its place in source order
+	at    int    // its place in its transaction
 	hash  uint64 // of its key, or 0 if that is not known
 	bytes int64  // what it holds of the budget
 }

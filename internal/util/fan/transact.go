@@ -108,7 +108,7 @@ func (w *worker) fill(items []item, merge bool) error {
 	}
 	for i := range items {
 		it := &items[i]
-		if joins != nil && joins.Joins(w.stampOf(it), &it.mut) {
+		if joins != nil && joins.Joins(w.stampOf(it), it.at, &it.mut) {
 			r := w.rejected(it, nil)
 			d := w.fan.cfg.OnReject(w.ctx, r)
 			switch d.Verdict {

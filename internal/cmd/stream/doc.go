@@ -1,0 +1,2 @@
+// Package stream has the commands about the streams of a running server.
+package stream
