@@ -46,6 +46,8 @@ type Remote struct {
 	// Place says where the data goes. Two remotes of one place are one, whatever their secrets: a memo
 	// that is there counts for both.
 	Place string
+	// Letters says where the dead letters are kept: for some targets in the installation, for others at Place.
+	Letters string
 	// Connection tells two ways of reaching a place apart: when it changes, the target is opened anew.
 	// It is compared and never shown.
 	Connection string
@@ -72,8 +74,12 @@ type Stream struct {
 
 	held atomic.Pointer[held] // nil while the target is not open
 
+	lettersBehind atomic.Bool // behind is not empty
+
 	mu    sync.Mutex // held while the queue, the loop or the target is replaced
 	tried time.Time  // when opening the queue was last tried
+	// behind are the former targets in which there are dead letters, by Remote.Letters.
+	behind []string
 }
 
 // held is an open target, and what gives it back.
