@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -78,6 +79,20 @@ func (d *DeadLetter) Size() int64 {
 	const row = 64 // identifiers and time
 	return int64(row + len(d.Loop) + len(d.Stamp) + len(d.Table) + len(d.Key) + len(d.Payload) + len(d.Reason))
 }
+
+// A ReplayError says which dead letter could not be replayed, and why.
+type ReplayError struct {
+	// ID is the letter's.
+	ID int64
+	// Err is the reason.
+	Err error
+}
+
+// Error implements error.
+func (e *ReplayError) Error() string { return fmt.Sprintf("dead letter %d: %s", e.ID, e.Err) }
+
+// Unwrap returns the reason.
+func (e *ReplayError) Unwrap() error { return e.Err }
 
 // describe returns the values as a JSON object, for people: absent columns are left out, and numbers
 // are strings, so that no reader rounds them.

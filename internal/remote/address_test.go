@@ -53,7 +53,7 @@ func TestLimits(t *testing.T) {
 	for text, ok := range map[string]bool{
 		"http://db.example.org:8086": true, "http://DB.example.ORG": true, "http://a.example.net": true, "http://a.b.example.net": true,
 		"postgres://db.example.org,a.example.net:5433/db": true,
-		"http://example.net": false, "http://example.org": false, "http://11.0.0.1": false, "http://notexample.net": false,
+		"http://example.net":                              false, "http://example.org": false, "http://11.0.0.1": false, "http://notexample.net": false,
 		"postgres://db.example.org,evil.example/db": false, "postgres://db.example.org/db?host=evil.example": false,
 		"http://db.example.org.evil.example": false, "http://evil.example@db.example.org": true, "http://db.example.org@evil.example": false,
 	} {
@@ -61,7 +61,7 @@ func TestLimits(t *testing.T) {
 	}
 	for text, ok := range map[string]bool{
 		"postgres://192.168.1.5/db": true, "http://192.168.1.6": false, "http://[fe80::1]": false,
-		"http://a.name.that.may.lead.there": true, // what it leads to is looked at when it is used
+		"http://a.name.that.may.lead.there":       true, // what it leads to is looked at when it is used
 		"postgres://192.168.1.5,192.168.1.6:1/db": false, "postgres://192.168.1.5/db?host=192.168.1.6": false,
 		"postgres://192.168.1.5/db?host=/run/postgresql": false, "postgres://192.168.1.5/db?passfile=/etc/passwd": false,
 		"postgres://192.168.1.5/db?service=other": false, "postgres://192.168.1.5/db?sslmode=verify-full&sslkey=/etc/key": false,
