@@ -2,7 +2,6 @@ package remote
 
 import (
 	"net"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,11 +79,7 @@ func fileParam(a Address) string {
 	if a.Kind != Postgres {
 		return ""
 	}
-	u, err := url.Parse(a.Text)
-	if err != nil {
-		return ""
-	}
-	for name := range u.Query() {
+	for name := range a.URL().Query() {
 		if slices.Contains(fileParams, name) {
 			return name
 		}

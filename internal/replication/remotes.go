@@ -55,6 +55,34 @@ func (s *Service) DeleteRemote(ctx context.Context, id metadata.ID) error {
 	return s.store.DeleteRemote(ctx, id)
 }
 
+// mendAddresses takes out what is secret in addresses that were stored when it was not recognised.
+func (s *Service) mendAddresses(ctx context.Context) error {
+	remotes, err := s.store.Remotes(ctx, metadata.RemoteFilter{})
+	if err != nil {
+		return err
+	}
+	for _, r := range remotes {
+		a, secret, err := remote.Parse(r.URL)
+		if err != nil {
+			s.log.Error("the stored address of a remote is malformed, and may hold a secret in clear; give the remote another remoteURL",
+				"remote", r.ID.String(), "name", r.Name, "error", err.Error())
+			continue
+		}
+		if a.Text == r.URL {
+			continue
+		}
+		if _, err := s.store.UpdateRemote(ctx, r.ID, func(r *metadata.Remote) error {
+			if r.URL = a.Text; secret != "" && r.Secret == "" && !r.SecretMissing {
+				r.Secret = secret
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // address checks a remote's address, and moves a password out of it.
 func (s *Service) address(r *metadata.Remote) error {
 	a, secret, err := remote.Parse(r.URL)
