@@ -37,6 +37,7 @@ func (b remoteBody) change(r *metadata.Remote) error {
 	b.Name.giveValue(&r.Name)
 	b.Description.give(&r.Description)
 	b.RemoteAPIToken.giveValue(&r.Secret)
+	r.SecretGiven = b.RemoteAPIToken.Set
 	b.RemoteOrgID.give(&r.RemoteOrgID)
 	b.AllowInsecureTLS.giveValue(&r.AllowInsecureTLS)
 	b.RemoteURL.giveValue(&r.URL)
