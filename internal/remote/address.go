@@ -91,6 +91,16 @@ func Shown(text string) string {
 	return a.Text
 }
 
+// SameServer reports whether two addresses lead to the same server, in the same way: scheme, hosts, ports and
+// all parameters, of which those of PostgreSQL may name hosts and loosen TLS. User and path may differ.
+func (a Address) SameServer(b Address) bool {
+	if a.Kind == SQLite || b.Kind == SQLite {
+		return a.Kind == b.Kind
+	}
+	u, v := a.URL(), b.URL()
+	return u.Scheme == v.Scheme && strings.EqualFold(u.Host, v.Host) && u.RawQuery == v.RawQuery
+}
+
 // URL returns the address to be taken apart; nil for a file.
 func (a Address) URL() *url.URL {
 	if a.Kind == SQLite {
