@@ -192,7 +192,7 @@ func (s *Stream) startLoop(ctx context.Context) error {
 		s.tryAgain(err)
 		return errors.WithMessagef(err, "stream %s", c.ID)
 	}
-	s.leave()
+	s.giveUpOpening()
 	s.fault.Store(nil)
 	s.loop.Store(loop)
 	return nil
@@ -200,7 +200,7 @@ func (s *Stream) startLoop(ctx context.Context) error {
 
 // stopLoop drains and stops the loop, or ends the tries to start it. s.mu is held.
 func (s *Stream) stopLoop(ctx context.Context) {
-	s.leave()
+	s.giveUpOpening()
 	if s.loop.Load() != nil {
 		s.shared.Factory.Remove(ctx, s.ID())
 		s.loop.Store(nil)
