@@ -14,9 +14,10 @@ type head struct {
 	mu sync.Mutex
 	at place // seq is zero if nothing is unsent
 
-	saved Sequence // newest acknowledgement that is durable
-	stale bool     // the cursor file lacks something else
-	scan  scanner  // for looking up where a block lies
+	closed bool     // Close has gone by: nothing is written, dropped or looked up any more
+	saved  Sequence // newest acknowledgement that is durable
+	stale  bool     // the cursor file lacks something else
+	scan   scanner  // for looking up where a block lies
 }
 
 // The head looks at headers only, so it reads in small pieces.
@@ -155,7 +156,7 @@ func (q *Queue) resolve() error {
 	q.mu.Lock()
 	at := q.head.at
 	q.mu.Unlock()
-	if at.seq == 0 || at.time != 0 {
+	if at.seq == 0 || at.time != 0 || q.head.closed {
 		return nil
 	}
 	return q.seek(at)

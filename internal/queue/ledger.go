@@ -169,6 +169,7 @@ type books struct {
 	mu     sync.Mutex
 	ledger ledger
 	dirty  bool // something is not in the file yet
+	closed bool // Close has gone by: the file may be another's by now
 }
 
 // declare records losses durably, and tells the hooks. What is already declared
@@ -188,6 +189,9 @@ func (q *Queue) declareTo(floor Sequence, losses ...Loss) error {
 }
 
 func (q *Queue) declareLocked(floor Sequence, losses []Loss) ([]Loss, error) {
+	if q.books.closed {
+		return nil, ErrClosed
+	}
 	next := q.books.ledger.clone()
 	var fresh []Loss
 	for _, x := range losses {

@@ -37,9 +37,13 @@ func newFanned(w *writer) *fanned {
 	if most := w.traits.MaxParallel; most > 0 {
 		shards = min(shards, most)
 	}
+	var reaches func(context.Context, *logical.Mutation) bool
+	if session, ok := as[logical.Reacher](w.session); ok {
+		reaches = session.Reaches
+	}
 	s.fan = fan.New(fan.Config{
 		Session: w.session, Shards: shards, Raw: w.traits.WantsRaw, Budget: w.budget, Point: w.loop.point(), Skip: w.skip,
-		FirstRows: w.loop.batchRows, CallTimeout: w.config.ApplyTimeout, Memo: s.memo,
+		Reaches: reaches, FirstRows: w.loop.batchRows, CallTimeout: w.config.ApplyTimeout, Memo: s.memo,
 		Retry:      retry.Config{Base: w.config.RetryDelay, Max: w.config.RetryMax, Rand: w.loop.rand},
 		OnPoint:    s.advanced,
 		OnLanded:   s.batch,
@@ -174,9 +178,13 @@ func (s *fanned) save(ctx context.Context) error {
 
 // store writes the memo, and tries until that is done, ctx ends or the loop is fenced out.
 func (s *fanned) store(ctx context.Context) error {
-	for tries := s.w.loop.newTries(); ; {
+	failed := false
+	for tries := s.w.loop.newTries(); ; failed = true {
 		err := s.fan.SaveMemo(ctx)
 		if err == nil {
+			if failed {
+				s.w.loop.succeeded()
+			}
 			return nil
 		}
 		if ctx.Err() != nil {

@@ -178,11 +178,16 @@ func (l *Loop) advance(stamp logical.Stamp) {
 // mutations.
 func (l *Loop) landed(txs, rows int) {
 	l.update(func(s *Status) {
-		s.State, s.Err = StateRunning, nil
 		s.Mutations += int64(rows)
 		l.counts.txs += int64(txs)
 	})
 	l.log.Debug("landed", "transactions", txs, "mutations", rows)
+	l.succeeded()
+}
+
+// succeeded reports that the target has done what it was asked for, perhaps after failures.
+func (l *Loop) succeeded() {
+	l.update(func(s *Status) { s.State, s.Err = StateRunning, nil })
 	l.recovered()
 }
 
