@@ -13,7 +13,16 @@ import (
 // SetAside stores letters, all or none, durably when it returns. A letter that is there already is left
 // as it is.
 func (s *Store) SetAside(ctx context.Context, letters []logical.DeadLetter) error {
+	return s.Exchange(ctx, "", nil, letters)
+}
+
+// Exchange removes letters of a loop and stores others, all of that or nothing, durably when it returns. A
+// letter that is stored in its own place, with another reason, is there once, and last.
+func (s *Store) Exchange(ctx context.Context, loop string, remove []int64, letters []logical.DeadLetter) error {
 	return s.write(ctx, "set aside", func(tx *sql.Tx) error {
+		if err := discard(ctx, tx, loop, remove); err != nil || len(letters) == 0 {
+			return err
+		}
 		stmt, err := tx.PrepareContext(ctx, `INSERT INTO letters
 (loop, fingerprint, stamp, relation, key, op, payload, reason, time, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (loop, fingerprint) DO NOTHING`)
@@ -86,14 +95,16 @@ func (s *Store) CountDeadLetters(ctx context.Context, loop string) (n, bytes int
 
 // DiscardDeadLetters implements logical.DeadLetters.
 func (s *Store) DiscardDeadLetters(ctx context.Context, loop string, ids []int64) error {
-	return s.write(ctx, "discard", func(tx *sql.Tx) error {
-		for _, id := range ids {
-			if _, err := tx.ExecContext(ctx, "DELETE FROM letters WHERE loop = ? AND id = ?", loop, id); err != nil {
-				return err
-			}
+	return s.write(ctx, "discard", func(tx *sql.Tx) error { return discard(ctx, tx, loop, ids) })
+}
+
+func discard(ctx context.Context, tx *sql.Tx, loop string, ids []int64) error {
+	for _, id := range ids {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM letters WHERE loop = ? AND id = ?", loop, id); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // Forget removes all letters of a loop, when its stream is deleted.

@@ -81,16 +81,12 @@ func (x *tx) Commit(ctx context.Context) error {
 	if err := x.s.sending(x); err != nil {
 		return err
 	}
-	if len(x.letters) > 0 {
-		if err := x.s.t.cfg.DeadLetters.SetAside(ctx, x.letters); err != nil {
+	if len(x.letters)+len(x.back) > 0 {
+		// As one: a letter that is refused again is set aside in its own place.
+		if err := x.s.t.cfg.DeadLetters.Exchange(ctx, x.s.claim.Loop, x.back, x.letters); err != nil {
 			return err
 		}
 		x.s.t.facts.setAside(x.letters)
-	}
-	if len(x.back) > 0 {
-		if err := x.s.t.cfg.DeadLetters.DiscardDeadLetters(ctx, x.s.claim.Loop, x.back); err != nil {
-			return err
-		}
 	}
 	x.s.forget(x)
 	return nil
