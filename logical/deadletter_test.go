@@ -15,6 +15,12 @@ func TestFingerprintStaysTheSame(t *testing.T) {
 	if got := hex.EncodeToString(sum[:]); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+	letter.Position = 258 // and \0\0\0\0\0\0\x01\x02 behind it
+	const later = "046a7d23cb5b61eb6cdb465d948dcce99f80e31a9dc88dfc2467be5b7b84d437"
+	sum = letter.Fingerprint()
+	if got := hex.EncodeToString(sum[:]); got != later {
+		t.Errorf("further on in its transaction: got %s, want %s", got, later)
+	}
 }
 
 func TestOpsHaveNames(t *testing.T) {

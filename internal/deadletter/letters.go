@@ -13,38 +13,42 @@ import (
 // SetAside stores letters, all or none, durably when it returns. A letter that is there already is left
 // as it is.
 func (s *Store) SetAside(ctx context.Context, letters []logical.DeadLetter) error {
-	return s.Exchange(ctx, "", nil, letters)
+	return s.write(ctx, "set aside", func(tx *sql.Tx) error { return insert(ctx, tx, letters) })
 }
 
-// Exchange removes letters of a loop and stores others, all of that or nothing, durably when it returns. A
-// letter that is stored in its own place, with another reason, is there once, and last.
-func (s *Store) Exchange(ctx context.Context, loop string, remove []int64, letters []logical.DeadLetter) error {
-	return s.write(ctx, "set aside", func(tx *sql.Tx) error {
-		if err := discard(ctx, tx, loop, remove); err != nil || len(letters) == 0 {
+// Exchange removes letters of a loop, and then stores others, all or nothing, durably when it returns. One that is
+// removed may be stored again, with another reason.
+func (s *Store) Exchange(ctx context.Context, loop string, ids []int64, letters []logical.DeadLetter) error {
+	return s.write(ctx, "exchange", func(tx *sql.Tx) error {
+		if err := remove(ctx, tx, loop, ids); err != nil {
 			return err
 		}
-		stmt, err := tx.PrepareContext(ctx, `INSERT INTO letters
-(loop, fingerprint, stamp, relation, key, op, payload, reason, time, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		return insert(ctx, tx, letters)
+	})
+}
+
+func insert(ctx context.Context, tx *sql.Tx, letters []logical.DeadLetter) error {
+	stmt, err := tx.PrepareContext(ctx, `INSERT INTO letters
+(loop, fingerprint, stamp, position, relation, key, op, payload, reason, time, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (loop, fingerprint) DO NOTHING`)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stmt.Close() }() // the transaction's end says whether it worked
+	for i := range letters {
+		l := &letters[i]
+		once := l.Fingerprint()
+		at := l.Time
+		if at.IsZero() {
+			at = time.Now()
+		}
+		_, err := stmt.ExecContext(ctx, l.Loop, once[:], text(l.Stamp), l.Position, clean(l.Table), l.Key, l.Op.String(), l.Payload,
+			clean(l.Reason), at.UnixNano(), l.Size())
 		if err != nil {
 			return err
 		}
-		defer func() { _ = stmt.Close() }() // the transaction's end says whether it worked
-		for i := range letters {
-			l := &letters[i]
-			once := l.Fingerprint()
-			at := l.Time
-			if at.IsZero() {
-				at = time.Now()
-			}
-			_, err := stmt.ExecContext(ctx, l.Loop, once[:], text(l.Stamp), clean(l.Table), l.Key, l.Op.String(), l.Payload,
-				clean(l.Reason), at.UnixNano(), l.Size())
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // ListDeadLetters implements logical.DeadLetters.
@@ -53,7 +57,7 @@ func (s *Store) ListDeadLetters(ctx context.Context, loop string, after int64, l
 	if err != nil {
 		return nil, err
 	}
-	rows, err := db.QueryContext(ctx, `SELECT id, stamp, relation, key, op, payload, reason, time FROM letters
+	rows, err := db.QueryContext(ctx, `SELECT id, stamp, coalesce(position, id), relation, key, op, payload, reason, time FROM letters
 WHERE loop = ? AND id > ? ORDER BY id LIMIT ?`, loop, after, max(limit, 0))
 	if err != nil {
 		return nil, s.failed(err, "list")
@@ -65,7 +69,7 @@ WHERE loop = ? AND id > ? ORDER BY id LIMIT ?`, loop, after, max(limit, 0))
 		var stamp sql.NullString
 		var op string
 		var at int64
-		if err := rows.Scan(&l.ID, &stamp, &l.Table, &l.Key, &op, &l.Payload, &l.Reason, &at); err != nil {
+		if err := rows.Scan(&l.ID, &stamp, &l.Position, &l.Table, &l.Key, &op, &l.Payload, &l.Reason, &at); err != nil {
 			return nil, s.failed(err, "list")
 		}
 		if stamp.Valid {
@@ -95,10 +99,10 @@ func (s *Store) CountDeadLetters(ctx context.Context, loop string) (n, bytes int
 
 // DiscardDeadLetters implements logical.DeadLetters.
 func (s *Store) DiscardDeadLetters(ctx context.Context, loop string, ids []int64) error {
-	return s.write(ctx, "discard", func(tx *sql.Tx) error { return discard(ctx, tx, loop, ids) })
+	return s.write(ctx, "discard", func(tx *sql.Tx) error { return remove(ctx, tx, loop, ids) })
 }
 
-func discard(ctx context.Context, tx *sql.Tx, loop string, ids []int64) error {
+func remove(ctx context.Context, tx *sql.Tx, loop string, ids []int64) error {
 	for _, id := range ids {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM letters WHERE loop = ? AND id = ?", loop, id); err != nil {
 			return err

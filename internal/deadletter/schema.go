@@ -28,6 +28,9 @@ CREATE TABLE letters (
 ) STRICT;
 CREATE UNIQUE INDEX letters_once ON letters (loop, fingerprint);
 CREATE INDEX letters_loop ON letters (loop, id);
+`, `
+-- The place in the transaction. Those of before have none: their ids tell their order.
+ALTER TABLE letters ADD COLUMN position INTEGER;
 `}
 }
 

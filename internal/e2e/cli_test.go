@@ -395,8 +395,8 @@ func TestCommandFlagsChangeBehaviour(t *testing.T) {
 		{args: "stream deadletters drop default 1 --yes", says: "1 dead letters dropped"},
 		{args: "stream deadletters drop default 1 --yes", code: 1, says: "0 dead letters dropped", errs: "1 of the 1 ids"},
 		{args: "stream deadletters replay default", code: 2, errs: "--all"},
-		{args: "stream deadletters replay default 2", code: 1, errs: "0 dead letters were written; others stay.*a string does not fit"},
-		{args: "stream deadletters replay default --all", code: 1, errs: "0 dead letters were written; others stay.*; and more"},
+		{args: "stream deadletters replay default 2", code: 1, errs: "0 were replayed, 1 dead letters stay; .*a string does not fit"},
+		{args: "stream deadletters replay default --all", code: 1, errs: "0 were replayed, 2 dead letters stay; "},
 		{args: "stream deadletters drop default --all --yes --json", says: `"count": 2`},
 
 		{args: "stream deadletters replay default --all --json", says: `"count": 0`},

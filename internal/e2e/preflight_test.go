@@ -187,7 +187,7 @@ func TestPreflightThatCannotWorkSaysWhy(t *testing.T) {
 		says string
 	}{
 		{nil, "--targetConn"},
-		{[]string{"--targetConn", "mysql://app:" + password + "@h/db"}, "names no target"},
+		{[]string{"--targetConn", "mysql://app:" + password + "@h/db"}, "no known kind"},
 		{[]string{"--targetConn", "postgres://h/db", "--targetDBConns", "1"}, "connections"},
 		{[]string{"--targetConn", "postgres://h/db", "--timeout", "0s"}, "--timeout"},
 		{[]string{"now"}, "takes no arguments"},

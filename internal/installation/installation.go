@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/gofrs/flock"
@@ -107,6 +108,17 @@ func (in *Installation) ID() string { return in.id.String() }
 
 // Dir returns the absolute path of the directory.
 func (in *Installation) Dir() string { return in.dir }
+
+// OpenToOthers reports whether the directory's mode lets others than its owner look into it. Where modes say
+// nothing, as on Windows, it does not.
+func (in *Installation) OpenToOthers() (mode os.FileMode, open bool, err error) {
+	info, err := os.Stat(in.dir)
+	if err != nil {
+		return 0, false, errors.Wrapf(err, "data directory %s", in.dir)
+	}
+	mode = info.Mode().Perm()
+	return mode, runtime.GOOS != "windows" && mode&0o077 != 0, nil
+}
 
 // Path returns the path of something in the directory.
 func (in *Installation) Path(elem ...string) string {

@@ -19,6 +19,10 @@ func (q *Queue) commit() {
 		q.pending[0].turn <- false
 	} else {
 		q.leading = false
+		if q.followed != nil {
+			close(q.followed)
+			q.followed = nil
+		}
 	}
 	q.mu.Unlock()
 }

@@ -23,7 +23,8 @@
 //
 // A block's stamp is ([Queue.ID], [Block.Sequence]); a group's is that of its
 // last block. Sequences only grow and are never used again. They are not without
-// gaps: after a crash, numbers that someone might have seen are passed over.
+// gaps: after a crash, numbers that someone might have seen are passed over. Where they
+// are is recorded, and they never count as lost.
 //
 // A [Store] keeps many queues of one data directory, with a limit over all of
 // them and a reserve of free disk space. [Log] is the interface that another log
@@ -44,6 +45,8 @@
 //   - Whatever is lost (damage, limits, by hand) is declared: recorded durably
 //     with its range before the reader passes it, counted, logged, and told to
 //     [Config.Events]. Damaged bytes are kept in the folder aside.
+//   - A page that the device cannot read is asked for again, each page for itself,
+//     before it is taken for damaged.
 //   - A failed write costs the groups in it and nothing else; its callers are told.
 //     After a failed sync the file is never synced again, since the kernel may
 //     have forgotten the pages and would report success: its blocks are written
@@ -61,7 +64,7 @@
 //	  00000000000000000001-0.seg   a segment: first sequence, generation
 //	  00000000000000000417-0.seg
 //	  cursor                       how far it was sent; replaced as a whole
-//	  losses                       what was lost; replaced as a whole
+//	  losses                       what was lost, and never used; replaced as a whole
 //	  lock                         taken while the queue is open
 //	  aside/                       damaged bytes, for a person to look at
 //

@@ -68,6 +68,9 @@ func (q *Queue) Purge() (Loss, error) {
 // Blocks that a reader has delivered, but that were not acknowledged yet, count
 // as lost too: nobody can know here whether they arrived.
 func (q *Queue) dropWhile(reason Reason, more func(dropped int64, h *blockHead) bool) (Loss, error) {
+	if q.head.closed {
+		return Loss{}, ErrClosed
+	}
 	q.mu.Lock()
 	at, newest := q.head.at, q.newest
 	q.mu.Unlock()

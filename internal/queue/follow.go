@@ -94,10 +94,10 @@ func (r *reader) enter(seg *segment, off int64) (bool, error) {
 	r.last = max(r.last, seg.first-1)
 	r.closeFile()
 	r.seg, r.file = seg, f
-	end, err := r.bounds()
-	if err != nil {
+	end, listed, err := r.bounds()
+	if err != nil || !listed {
 		r.leave()
-		return false, err
+		return !listed, err
 	}
 	r.scan.drop()
 	r.scan.seed, r.scan.off, r.scan.limit, r.scan.last = seg.seed, off, end, r.last
@@ -155,11 +155,12 @@ func (r *reader) leave() {
 	r.seg, r.peeked = nil, false
 }
 
-// bounds returns the end of the segment's readable bytes, and sets upTo.
-func (r *reader) bounds() (int64, error) {
+// bounds returns the end of the segment's readable bytes, and sets upTo. If the head
+// has left the segment behind meanwhile, nobody can tell any more where it ends.
+func (r *reader) bounds() (end int64, listed bool, err error) {
 	last, known, err := r.q.lastOf(r.seg)
 	if err != nil {
-		return 0, err
+		return 0, true, err
 	}
 	r.q.mu.Lock()
 	defer r.q.mu.Unlock()
@@ -171,7 +172,8 @@ func (r *reader) bounds() (int64, error) {
 	if r.seg.sealed && known {
 		r.upTo = last
 	}
-	return r.seg.end, nil
+	_, listed = r.q.indexLocked(r.seg)
+	return r.seg.end, listed, nil
 }
 
 // account declares what is missing before a block, or at the end of a segment.
@@ -203,14 +205,16 @@ func (r *reader) account(b *scanned, eof bool) error {
 	return nil
 }
 
-// missing declares the blocks between the last one delivered and upTo.
+// missing declares the blocks between the last one delivered and upTo. What was
+// acknowledged meanwhile, because another reader had it, is not missing.
 func (r *reader) missing(upTo Sequence, bad badRange) error {
-	if upTo <= r.last {
+	last := max(r.last, r.q.settled())
+	if upTo <= last {
 		return nil
 	}
-	n := uint64(upTo - r.last)
+	n := uint64(upTo - last)
 	return r.q.declare(Loss{
-		Reason: LostCorrupt, First: r.last + 1, Last: upTo, Blocks: n,
+		Reason: LostCorrupt, First: last + 1, Last: upTo, Blocks: n,
 		Points: bad.points, Bytes: bad.to - bad.from, Exact: bad.blocks == n, Time: r.q.cfg.Now().UnixNano(),
 	})
 }

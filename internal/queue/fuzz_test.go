@@ -2,6 +2,7 @@ package queue
 
 import (
 	"bytes"
+	"encoding/binary"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -106,6 +107,46 @@ func FuzzCursor(f *testing.F) {
 		default:
 			require.Zero(t, c)
 		}
+	})
+}
+
+// FuzzLedger reads anything as the record of losses, its sum made right, and asks what
+// is left of a range.
+func FuzzLedger(f *testing.F) {
+	good := ledger{
+		ID: fuzzID, Floor: 3, Unused: [][2]Sequence{{5, 9}, {20, 29}},
+		Totals: map[Reason]Total{LostAge: {Times: 1}}, Losses: []Loss{{Reason: LostAge, First: 1, Last: 3}},
+	}
+	b, err := good.encode()
+	require.NoError(f, err)
+	f.Add(b[16:])
+	f.Add([]byte(`{"unused":[[9,3]]}`))
+	f.Add([]byte(`{"unused":[[1,18446744073709551615]],"losses":[{"first":2,"last":4}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		b := append(make([]byte, 16), body...)
+		copy(b, lossesMagic)
+		binary.LittleEndian.PutUint32(b[12:], lossesSum(b))
+		l, state, _ := decodeLedger(b)
+		if state != headGood {
+			require.Zero(t, l)
+			return
+		}
+		at := Sequence(0)
+		for _, r := range l.uncovered(1, 100) {
+			require.Greater(t, r[0], at)
+			require.LessOrEqual(t, r[0], r[1])
+			for s := r[0]; s <= r[1]; s++ {
+				require.Equal(t, s, l.lastUsed(s), "it is not unused")
+			}
+			at = r[1]
+		}
+		require.LessOrEqual(t, at, Sequence(100))
+		l.skip(50, 60)
+		require.True(t, l.inOrder())
+		again, err := l.encode()
+		require.NoError(t, err)
+		_, state, _ = decodeLedger(again)
+		require.Equal(t, headGood, state)
 	})
 }
 

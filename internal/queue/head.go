@@ -14,9 +14,10 @@ type head struct {
 	mu sync.Mutex
 	at place // seq is zero if nothing is unsent
 
-	saved Sequence // newest acknowledgement that is durable
-	stale bool     // the cursor file lacks something else
-	scan  scanner  // for looking up where a block lies
+	closed bool     // Close has gone by: nothing is written, dropped or looked up any more
+	saved  Sequence // newest acknowledgement that is durable
+	stale  bool     // the cursor file lacks something else
+	scan   scanner  // for looking up where a block lies
 }
 
 // The head looks at headers only, so it reads in small pieces.
@@ -76,8 +77,11 @@ func (q *Queue) seek(from place) error {
 		case found.seg != nil:
 			q.setHeadLocked(found)
 		case next != nil:
-			from = place{seg: next, off: dataStart}
 			q.mu.Unlock()
+			if err := q.keepEnd(from.seg, bad, target); err != nil {
+				return err
+			}
+			from = place{seg: next, off: dataStart}
 			continue
 		case from.seg.end > end: // something came meanwhile
 			q.mu.Unlock()
@@ -91,6 +95,20 @@ func (q *Queue) seek(from place) error {
 		q.mu.Unlock()
 		return nil
 	}
+}
+
+// keepEnd keeps the damaged end of a segment aside, which is about to be left behind
+// though nobody has read it. What is missing there is declared by whoever comes by
+// the next segment.
+func (q *Queue) keepEnd(seg *segment, bad badRange, target Sequence) error {
+	if bad.empty() {
+		return nil
+	}
+	last, known, err := q.lastOf(seg)
+	if err == nil && known && last > target {
+		q.setAside(seg, bad.from, bad.to)
+	}
+	return err
 }
 
 // loseEnd declares lost what is behind target, where nothing good is left, and moves
@@ -138,7 +156,7 @@ func (q *Queue) resolve() error {
 	q.mu.Lock()
 	at := q.head.at
 	q.mu.Unlock()
-	if at.seq == 0 || at.time != 0 {
+	if at.seq == 0 || at.time != 0 || q.head.closed {
 		return nil
 	}
 	return q.seek(at)

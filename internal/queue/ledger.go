@@ -68,10 +68,22 @@ func decodeLedger(b []byte) (l ledger, state headState, version uint16) {
 	if version > formatVersion {
 		return l, headNewer, version
 	}
-	if json.Unmarshal(b[16:], &l) != nil {
+	if json.Unmarshal(b[16:], &l) != nil || !l.inOrder() {
 		return ledger{}, headBad, 0
 	}
 	return l, headGood, version
+}
+
+// inOrder reports whether all ranges are some.
+func (l *ledger) inOrder() bool {
+	at := Sequence(0)
+	for _, u := range l.Unused {
+		if u[0] <= at || u[1] < u[0] {
+			return false
+		}
+		at = u[1]
+	}
+	return !slices.ContainsFunc(l.Losses, func(x Loss) bool { return x.Last < x.First })
 }
 
 func loadLedger(fsys disk.FS, dir string) (l ledger, damaged bool, err error) {
@@ -157,6 +169,7 @@ type books struct {
 	mu     sync.Mutex
 	ledger ledger
 	dirty  bool // something is not in the file yet
+	closed bool // Close has gone by: the file may be another's by now
 }
 
 // declare records losses durably, and tells the hooks. What is already declared
@@ -176,6 +189,9 @@ func (q *Queue) declareTo(floor Sequence, losses ...Loss) error {
 }
 
 func (q *Queue) declareLocked(floor Sequence, losses []Loss) ([]Loss, error) {
+	if q.books.closed {
+		return nil, ErrClosed
+	}
 	next := q.books.ledger.clone()
 	var fresh []Loss
 	for _, x := range losses {

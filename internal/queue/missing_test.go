@@ -53,6 +53,43 @@ func TestNothingSilentWhenAllSegmentsAreGone(t *testing.T) {
 	}
 }
 
+// TestNothingSilentWhenTheNewestSegmentsAreGone removes all segments but the oldest, and
+// of those that are gone some begin behind a gap.
+func TestNothingSilentWhenTheNewestSegmentsAreGone(t *testing.T) {
+	t.Parallel()
+	for _, killed := range []bool{false, true} {
+		c := newClocked(t, Limits{})
+		put(t, c.Queue, "1", "2")
+		require.NoError(t, c.SkipTo(10))
+		put(t, c.Queue, "11", "12", "13")
+		require.NoError(t, c.SkipTo(20))
+		put(t, c.Queue, "21")
+		require.NoError(t, c.SkipTo(30)) // saves the cursor
+		left := c.disk.Clone()
+		require.NoError(t, c.Close())
+		if !killed {
+			left = c.disk
+		}
+		left.Delete("/q/" + segmentName(11, 0))
+		left.Delete("/q/" + segmentName(21, 0))
+		c.disk, c.cfg.FS = left, left
+		rep, err := Inspect(c.cfg, true)
+		require.NoError(t, err)
+		require.Equal(t, uint64(4), rep.Missing, "%+v", rep.Problems)
+		c.open(t)
+		require.Len(t, drain(t, c.Queue), 2)
+		first, _ := put(t, c.Queue, "new")
+		require.Greater(t, first, Sequence(30))
+		require.Len(t, drain(t, c.Queue), 3)
+		require.Equal(t, uint64(4), c.Stats().Lost[LostCorrupt].Blocks)
+		require.NoError(t, c.Ack(first))
+		require.NoError(t, c.Close())
+		c.open(t)
+		require.Equal(t, uint64(4), c.Stats().Lost[LostCorrupt].Blocks, "it is declared once")
+		require.NoError(t, c.Close())
+	}
+}
+
 // TestRepairTouchesNothingThatIsNoQueue gives repair the directory above.
 func TestRepairTouchesNothingThatIsNoQueue(t *testing.T) {
 	t.Parallel()

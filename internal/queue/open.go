@@ -124,6 +124,9 @@ func (q *Queue) missSegments(c cursor) error {
 	q.floor.Store(max(q.floor.Load(), uint64(floor)))
 	q.newest, q.writer.prev, q.writer.durable = last, last, last
 	q.next = max(q.next, last+1)
+	if !c.Clean {
+		q.next += maxGroup / minBlockSize // what the newest of them may have had behind the mark
+	}
 	return nil
 }
 

@@ -138,3 +138,34 @@ func TestOrphansAreSwept(t *testing.T) {
 	require.Equal(t, []string{"cursor", "lock", "notes.txt"}, names, "and what is of others is left alone")
 	require.NoError(t, q.Close())
 }
+
+// TestNothingSilentAboutAReaderThatLags: another reader has had what it has not, and all
+// of that is acknowledged and removed. Nothing of it is lost.
+func TestNothingSilentAboutAReaderThatLags(t *testing.T) {
+	t.Parallel()
+	c := newClocked(t, Limits{MaxBytes: 512 << 10}) // segments of 64 KiB
+	for range 60 {
+		_, err := c.tryPut(5000)
+		require.NoError(t, err)
+	}
+	lags, err := c.NewReader(0)
+	require.NoError(t, err)
+	defer lags.Close()
+	_, err = readNow(lags)
+	require.NoError(t, err)
+	drain(t, c.Queue)
+	require.NoError(t, c.Ack(50))
+	c.tend()
+	var got []Sequence
+	for {
+		b, err := readNow(lags)
+		if err != nil {
+			require.ErrorIs(t, err, errNothingYet)
+			break
+		}
+		got = append(got, b.Sequence)
+	}
+	require.Equal(t, Sequence(60), got[len(got)-1])
+	require.Subset(t, got, []Sequence{51, 52, 53, 54, 55, 56, 57, 58, 59, 60})
+	require.Empty(t, c.Stats().Losses)
+}

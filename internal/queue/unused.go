@@ -82,6 +82,9 @@ func without(ranges [][2]Sequence, first, last Sequence) [][2]Sequence {
 		if r[0] > first {
 			out = append(out, [2]Sequence{first, r[0] - 1})
 		}
+		if r[1] >= last {
+			return out
+		}
 		first = r[1] + 1
 	}
 	if first <= last {

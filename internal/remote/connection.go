@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 
+	"github.com/tailrace-cdc/tailrace/internal/util/outbound"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -21,6 +22,9 @@ type Connection struct {
 	Org, Bucket string
 	// AllowInsecureTLS takes any certificate.
 	AllowInsecureTLS bool
+	// Outbound says which hosts may be connected to; nil, for an address that the operator gave, allows
+	// every one.
+	Outbound *outbound.Policy
 }
 
 // Opener opens a target. It needs no remote that can be reached: its errors are about the connection's
@@ -34,6 +38,10 @@ func (c Connection) Place() string {
 
 // Key is equal for connections that can share a target. It does not tell the secret.
 func (c Connection) Key() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %v", c.Place(), c.Stream, c.Secret, c.AllowInsecureTLS))
+	place := c.Place()
+	if c.Address.Kind == SQLite {
+		place = c.Address.Path
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %v %v", place, c.Stream, c.Secret, c.AllowInsecureTLS, c.Outbound != nil))
 	return hex.EncodeToString(sum[:])
 }

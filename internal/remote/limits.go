@@ -2,56 +2,89 @@ package remote
 
 import (
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/internal/util/confine"
+	"github.com/tailrace-cdc/tailrace/internal/util/outbound"
 )
 
 // Limits say which addresses may come over the API.
 type Limits struct {
-	// Hosts that remotes may name: names, addresses, networks such as 10.0.0.0/8, and names with a
-	// leading *. for all below. Empty: every host.
-	Hosts []string
+	// Outbound says which hosts may be connected to; nil is the policy without a list.
+	Outbound *outbound.Policy
 	// SQLiteDir is the directory that database files have to lie in.
 	SQLiteDir string
-	// DataDir is the installation's directory, in which Reserved are names that no remote may use.
-	// Relative paths are relative to it.
-	DataDir  string
+	// DataDir is the installation's directory; relative paths are relative to it.
+	DataDir string
+	// Reserved are files and directories that no remote may use, nor what lies below them, nor what is
+	// called like them and a dash.
 	Reserved []string
 }
 
-// Check says why an address may not be used, if it may not.
-func (l Limits) Check(a Address) error {
-	if a.Kind == SQLite {
-		return l.checkFile(a.Path)
+// A RefusedError says that the operator of this server does not allow an address.
+type RefusedError struct{ Reason error }
+
+// Error implements error.
+func (e *RefusedError) Error() string { return e.Reason.Error() }
+
+// Unwrap returns the reason.
+func (e *RefusedError) Unwrap() error { return e.Reason }
+
+// IsRefused reports whether an error says that the operator of this server does not allow an address, at
+// whatever time that was found.
+func IsRefused(err error) bool {
+	var named *RefusedError
+	var dialled *outbound.RefusedError
+	return errors.As(err, &named) || errors.As(err, &dialled)
+}
+
+// Limit returns a connection as far as its address may be used: what its target must not connect to is in
+// it, and the path of a file is without symbolic links. A *RefusedError says what can be told to be refused
+// before anything is opened; any other error may heal, as a directory does that is not mounted.
+func (l Limits) Limit(c Connection) (Connection, error) {
+	if c.Address.Kind == SQLite {
+		path, err := l.file(c.Address.Path)
+		if err != nil {
+			return c, err
+		}
+		c.Address.Path = path
+		return c, nil
 	}
-	if len(l.Hosts) == 0 {
-		return nil
+	if c.Outbound = l.Outbound; c.Outbound == nil {
+		c.Outbound = new(outbound.Policy)
 	}
-	for _, host := range a.Hosts {
+	for _, host := range c.Address.Hosts {
 		if name, _, err := net.SplitHostPort(host); err == nil {
 			host = name
 		}
-		host = strings.ToLower(strings.Trim(host, "[]"))
-		if !slices.ContainsFunc(l.Hosts, func(allowed string) bool { return covers(strings.ToLower(allowed), host) }) {
-			return errors.Errorf("the operator of this server does not allow remotes at host %q (--allowRemoteHosts)", host)
+		if err := c.Outbound.CheckHost(host); err != nil {
+			return c, &RefusedError{err}
 		}
 	}
-	return nil
+	if name := fileParam(c.Address); name != "" {
+		return c, &RefusedError{errors.Errorf("the parameter %s names a file of the server; leave it out", name)}
+	}
+	return c, nil
 }
 
-func covers(allowed, host string) bool {
-	if below, ok := strings.CutPrefix(allowed, "*."); ok {
-		return strings.HasSuffix(host, "."+below)
+// fileParams are the parameters of a PostgreSQL address by which the server would use secrets of its own that
+// lie in files. (sslrootcert is none: certificates are no secret.)
+var fileParams = []string{"passfile", "service", "servicefile", "sslcert", "sslkey"}
+
+func fileParam(a Address) string {
+	if a.Kind != Postgres {
+		return ""
 	}
-	if _, network, err := net.ParseCIDR(allowed); err == nil {
-		ip := net.ParseIP(host)
-		return ip != nil && network.Contains(ip)
+	for name := range a.URL().Query() {
+		if slices.Contains(fileParams, name) {
+			return name
+		}
 	}
-	return allowed == host
+	return ""
 }
 
 // Resolve returns the path of a database file.
@@ -62,37 +95,35 @@ func (l Limits) Resolve(path string) string {
 	return filepath.Join(l.DataDir, path)
 }
 
-// checkFile insists on a file below the directory, also after symbolic links.
-func (l Limits) checkFile(path string) error {
-	full := l.Resolve(path)
-	parent, err := filepath.EvalSymlinks(filepath.Dir(full))
+// file returns the path of a database file without symbolic links in it. Its errors do not tell where the
+// directories are.
+func (l Limits) file(path string) (string, error) {
+	file, err := confine.Path(l.SQLiteDir, l.Resolve(path))
+	if outside := new(confine.OutsideError); errors.As(err, &outside) {
+		err := errors.Errorf("%s; files that come over the API have to lie in the data directory, or in the one that the operator allows (--sqliteDir)",
+			(&confine.OutsideError{Name: path, Reason: outside.Reason}).Error())
+		if outside.Away {
+			return "", err
+		}
+		return "", &RefusedError{err}
+	}
 	if err != nil {
-		return errors.New("the directory of the database file does not exist")
+		return "", errors.New("the directory for database files (--sqliteDir) cannot be read")
 	}
-	full = filepath.Join(parent, filepath.Base(full))
-	if _, ok := below(l.SQLiteDir, full); !ok {
-		return errors.New("database files that come over the API have to lie in the data directory, or in the one that the operator allows (--sqliteDir)")
-	}
-	if inside, ok := below(l.DataDir, full); ok {
-		first, _, _ := strings.Cut(strings.ToLower(filepath.ToSlash(inside)), "/")
-		for _, name := range l.Reserved {
-			if first == name || strings.HasPrefix(first, name+"-") {
-				return errors.Errorf("%s belongs to the installation itself; give another name", first)
-			}
+	for _, r := range l.Reserved {
+		if belongs(file, l.Resolve(r)) {
+			return "", &RefusedError{errors.Errorf("%s belongs to the installation itself; give another name", filepath.Base(r))}
 		}
 	}
-	if info, err := os.Lstat(full); err == nil && !info.Mode().IsRegular() {
-		return errors.New("the path is there and is no regular file")
-	}
-	return nil
+	return file, nil
 }
 
-// below returns the path of a file within a directory, if it is there.
-func below(dir, file string) (inside string, ok bool) {
-	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return "", false
+// belongs reports whether a file is another one, lies below it, or is kept beside it. Letters of either case
+// are the same, as they are in some file systems.
+func belongs(file, to string) bool {
+	if parent, err := filepath.EvalSymlinks(filepath.Dir(to)); err == nil {
+		to = filepath.Join(parent, filepath.Base(to))
 	}
-	inside, err = filepath.Rel(dir, file)
-	return inside, err == nil && filepath.IsLocal(inside) && inside != "."
+	rest, ok := strings.CutPrefix(strings.ToLower(file), strings.ToLower(to))
+	return ok && (rest == "" || rest[0] == '-' || rest[0] == filepath.Separator)
 }

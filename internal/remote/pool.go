@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/tailrace-cdc/tailrace/logical"
 )
@@ -11,6 +12,10 @@ import (
 // A Pool shares targets between streams. Its methods may be called concurrently.
 type Pool struct {
 	log *slog.Logger
+
+	ctx     context.Context // what is being opened ends with it
+	stop    context.CancelFunc
+	openers sync.WaitGroup
 
 	mu      sync.Mutex
 	targets map[string]*shared
@@ -26,22 +31,32 @@ type shared struct {
 
 // NewPool returns an empty pool.
 func NewPool(log *slog.Logger) *Pool {
-	return &Pool{log: log, targets: map[string]*shared{}}
+	p := &Pool{log: log, targets: map[string]*shared{}}
+	p.ctx, p.stop = context.WithCancel(context.Background())
+	return p
 }
+
+// Close ends what is being opened, and waits for it. It comes after the last Get; what is open stays open until
+// it is given back.
+func (p *Pool) Close() {
+	p.stop()
+	p.openers.Wait()
+}
+
+// openWithin bounds how long opening a target may take.
+const openWithin = time.Minute
 
 // Get returns the target of a key, which is opened if nobody has it, and the function that gives it
 // back; after the last one it is closed. There are never two targets of one key: Get waits for the end
-// of one that is being closed.
+// of one that is being closed. A target is opened for all who wait for it: it does not end with the context
+// of the one that came first.
 func (p *Pool) Get(ctx context.Context, key string, open func(context.Context) (logical.Target, error)) (logical.Target, func(), error) {
 	s, mine, err := p.join(ctx, key)
 	if err != nil {
 		return nil, nil, err
 	}
 	if mine {
-		if s.target, s.err = open(ctx); s.err != nil {
-			s.target = nil // also where it is a nil pointer of some type
-		}
-		close(s.opening)
+		p.openers.Go(func() { s.open(p.ctx, open) })
 	}
 	select {
 	case <-s.opening:
@@ -55,6 +70,15 @@ func (p *Pool) Get(ctx context.Context, key string, open func(context.Context) (
 	}
 	var once sync.Once
 	return s.target, func() { once.Do(func() { p.release(key, s) }) }, nil
+}
+
+func (s *shared) open(ctx context.Context, open func(context.Context) (logical.Target, error)) {
+	defer close(s.opening)
+	ctx, cancel := context.WithTimeout(ctx, openWithin)
+	defer cancel()
+	if s.target, s.err = open(ctx); s.err != nil {
+		s.target = nil // also where it is a nil pointer of some type
+	}
 }
 
 // join becomes a user of what the key stands for. It is mine to open if nobody else was.
@@ -89,7 +113,19 @@ func (p *Pool) release(key string, s *shared) {
 	if !last {
 		return
 	}
-	<-s.opening
+	select {
+	case <-s.opening:
+		p.end(key, s)
+	default:
+		p.openers.Go(func() { // nobody waits for it any more
+			<-s.opening
+			p.end(key, s)
+		})
+	}
+}
+
+// end closes the target of a key that has no users.
+func (p *Pool) end(key string, s *shared) {
 	if s.target != nil {
 		if err := s.target.Close(); err != nil {
 			p.log.Warn("closing a target", "error", err.Error())

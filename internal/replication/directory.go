@@ -104,6 +104,15 @@ func (s *Service) FindBucket(org, ref string) (metadata.Bucket, error) {
 	return named[0], nil
 }
 
+// Bucket returns a bucket that is not being deleted.
+func (s *Service) Bucket(id metadata.ID) (metadata.Bucket, error) {
+	b, ok := s.directory.Load().buckets[id]
+	if !ok {
+		return b, &metadata.NotFoundError{Kind: metadata.KindBucket, Ref: id.String()}
+	}
+	return b, nil
+}
+
 // Buckets returns all buckets, the oldest first.
 func (s *Service) Buckets() []metadata.Bucket {
 	d := s.directory.Load()

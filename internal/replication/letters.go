@@ -2,14 +2,12 @@ package replication
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/pkg/errors"
-
 	"github.com/tailrace-cdc/tailrace/internal/metadata"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
-	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -20,21 +18,6 @@ var (
 	// ErrNotRunning says that replaying needs a stream that runs.
 	ErrNotRunning = influxlogical.ErrNotRunning
 )
-
-// A RefusedError says that dead letters stay, because the target refuses them again.
-type RefusedError struct{ Err error }
-
-// Error is the first reason.
-func (e *RefusedError) Error() string {
-	first, more, _ := strings.Cut(e.Err.Error(), "\n")
-	if more != "" {
-		first += "; and more"
-	}
-	return first
-}
-
-// Unwrap returns all reasons.
-func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Letters returns up to limit dead letters of a stream whose ID is greater than after.
 func (s *Service) Letters(ctx context.Context, id metadata.ID, after int64, limit int) ([]logical.DeadLetter, error) {
@@ -55,42 +38,75 @@ type LetterFunc func(ctx context.Context, id metadata.ID, letters []int64) (int,
 // lettersAtOnce is how many letters are handled at a time.
 const lettersAtOnce = 500
 
-// EachLetter has something done with the letters that are named, or, if none is, with all that there
-// are. It returns with how many it was done; what failed does not keep the others from it.
+// EachLetter has something done with the letters that are named, or, if none is, with all that there are when it
+// begins. It returns with how many it was done. Letters that stay do not keep the others from it; the error is then a
+// [StayedError].
 func (s *Service) EachLetter(ctx context.Context, id metadata.ID, letters []int64, do LetterFunc) (done int, err error) {
-	if len(letters) > 0 {
-		return do(ctx, id, letters)
-	}
-	// Those that there are now: what is refused again may come back under another id.
-	for after := int64(0); ; {
-		page, err := s.Letters(ctx, id, after, lettersAtOnce)
-		if err != nil {
+	if len(letters) == 0 {
+		// One that is rejected again gets a new ID: it is not to be met twice.
+		if letters, err = s.allLetters(ctx, id); err != nil {
 			return 0, err
 		}
-		if len(page) == 0 {
-			break
-		}
-		for i := range page {
-			letters = append(letters, page[i].ID)
-		}
-		after = letters[len(letters)-1]
 	}
-	var refused *RefusedError
-	for ids := range slices.Chunk(letters, lettersAtOnce) {
-		n, err := do(ctx, id, ids)
+	var stayed StayedError
+	for some := range slices.Chunk(letters, lettersAtOnce) {
+		n, err := do(ctx, id, some)
 		done += n
-		if again := new(RefusedError); errors.As(err, &again) {
-			if refused == nil {
-				refused = again
-			}
-		} else if err != nil {
+		if err != nil && !stayed.add(err) {
 			return done, err
 		}
 	}
-	if refused != nil {
-		return done, refused
+	if len(stayed.Reasons) > 0 {
+		return done, &stayed
 	}
 	return done, nil
+}
+
+func (s *Service) allLetters(ctx context.Context, id metadata.ID) (ids []int64, err error) {
+	for after := int64(0); ; after = ids[len(ids)-1] {
+		page, err := s.Letters(ctx, id, after, lettersAtOnce)
+		if err != nil || len(page) == 0 {
+			return ids, err
+		}
+		for i := range page {
+			ids = append(ids, page[i].ID)
+		}
+	}
+}
+
+// A StayedError says why dead letters stay that were to be replayed, as a rule because the target rejects them again.
+type StayedError struct{ Reasons []*logical.ReplayError }
+
+// mostReasons is how many reasons an error tells.
+const mostReasons = 10
+
+// Error tells the first reasons.
+func (e *StayedError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d dead letters stay", len(e.Reasons))
+	for _, r := range e.Reasons[:min(mostReasons, len(e.Reasons))] {
+		b.WriteString("; " + r.Error())
+	}
+	if left := len(e.Reasons) - mostReasons; left > 0 {
+		fmt.Fprintf(&b, "; and %d more", left)
+	}
+	return b.String()
+}
+
+// add takes the reasons of an error in, if that is what it is made of.
+func (e *StayedError) add(err error) bool {
+	list := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // as errors.Join makes it
+		list = joined.Unwrap()
+	}
+	for _, one := range list {
+		reason, ok := one.(*logical.ReplayError) //nolint:errorlint // nobody has wrapped it
+		if !ok {
+			return false
+		}
+		e.Reasons = append(e.Reasons, reason)
+	}
+	return true
 }
 
 // DropLetters removes dead letters of a stream for good: their data is lost, which is logged.
@@ -118,8 +134,5 @@ func (s *Service) ReplayLetters(ctx context.Context, id metadata.ID, letters []i
 	}
 	n, err := stream.ReplayLetters(ctx, letters)
 	s.log.Info("dead letters replayed", "stream", id.String(), "name", stream.Status().Name, "asked", len(letters), "count", n)
-	if errors.As(err, new(*loops.ReplayError)) && ctx.Err() == nil {
-		err = &RefusedError{err}
-	}
 	return n, err
 }

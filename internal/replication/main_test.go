@@ -39,6 +39,7 @@ type site struct {
 	dir     string
 	key     []byte
 	flush   time.Duration
+	patient bool // loops wait between their tries as they do by default
 	log     *logBuffer
 	store   *metadata.Store
 	queues  *queue.Store
@@ -93,6 +94,9 @@ func (s *site) open() {
 		Queue:  queue.Config{IdleAfter: 300 * time.Millisecond},
 		Open:   openTarget,
 	})
+	if s.patient {
+		s.service.config.Loop.RetryDelay, s.service.config.Loop.RetryMax = 0, 0
+	}
 	s.running = true
 }
 

@@ -76,6 +76,9 @@ func (s *Service) Start(ctx context.Context) error {
 	if err := s.reread(ctx); err != nil {
 		return err
 	}
+	if err := s.mendAddresses(ctx); err != nil {
+		return err
+	}
 	if err := s.finishDeleting(ctx); err != nil {
 		return err
 	}

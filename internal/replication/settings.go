@@ -127,11 +127,15 @@ func (s *Service) runConfig(st metadata.Stream, r metadata.Remote) influxlogical
 	if connection.Address.Kind != remote.Influx && st.RemoteBucketName != nil {
 		c.Schema = *st.RemoteBucketName
 	}
-	c.Remote = influxlogical.Remote{Place: connection.Place(), Connection: connection.Key()}
+	c.Remote = influxlogical.Remote{Place: connection.Place(), Connection: connection.Key(), Letters: connection.Place()}
+	if connection.Address.Kind == remote.Influx {
+		c.Remote.Letters = installationLetters
+	}
 	if err != nil {
 		c.Remote.Connection += " " + err.Error()
 	}
 	c.Remote.Open = func(ctx context.Context) (logical.Target, func(), error) {
+		connection, err := s.connection(st, r) // what was wrong with it may have healed
 		if err != nil {
 			return nil, nil, err
 		}
@@ -141,6 +145,9 @@ func (s *Service) runConfig(st metadata.Stream, r metadata.Remote) influxlogical
 	}
 	return c
 }
+
+// installationLetters stands for the installation's own store of dead letters.
+const installationLetters = "installation"
 
 // ErrSecretMissing is why a stream cannot run whose remote's secret cannot be read.
 var ErrSecretMissing = errors.New("the secret of the remote cannot be read: the key file secret.key is not the one that it was stored with")
@@ -154,18 +161,20 @@ func (s *Service) connection(st metadata.Stream, r metadata.Remote) (remote.Conn
 		return c, &logical.Error{Err: err, Hint: "correct the remote's remoteURL"}
 	case a.Kind == remote.Influx:
 		c.Stream, c.Org, c.Bucket = st.ID.String(), first(r.RemoteOrgID), first(st.RemoteBucketID, st.RemoteBucketName)
-	case a.Kind == remote.SQLite:
+	case a.Kind == remote.SQLite && r.Unrestricted:
 		c.Address.Path = s.config.Limits.Resolve(a.Path)
 	}
 	if r.SecretMissing {
 		return c, &logical.Error{Err: ErrSecretMissing, Hint: "put the key file back and restart, or give the remote its remoteAPIToken again"}
 	}
-	if !r.Unrestricted {
-		if err := s.config.Limits.Check(a); err != nil {
-			return c, &logical.Error{Err: err, Hint: "allow it, or give the remote another remoteURL"}
-		}
+	if r.Unrestricted {
+		return c, nil
 	}
-	return c, nil
+	c, err = s.config.Limits.Limit(c)
+	if remote.IsRefused(err) {
+		return c, &logical.Error{Err: err, Hint: refusedAdvice}
+	}
+	return c, err
 }
 
 // first returns the first text that is there.

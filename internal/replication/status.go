@@ -9,6 +9,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/metadata"
+	"github.com/tailrace-cdc/tailrace/internal/remote"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
 	loops "github.com/tailrace-cdc/tailrace/internal/source/logical"
 	"github.com/tailrace-cdc/tailrace/logical"
@@ -22,6 +23,7 @@ const (
 	StatePaused        State = "paused"
 	StateSecretMissing State = "secret missing"
 	StateTargetBroken  State = "target broken"
+	StateTargetRefused State = "target refused"
 	StateQueueBroken   State = "queue broken"
 )
 
@@ -32,7 +34,7 @@ type Status struct {
 	// State says what the stream is doing, Reason why, and Advice what to do about it.
 	State          State
 	Reason, Advice string
-	// Notice is something about its position in the queue that must not be silent; see
+	// Notice is something about its position or its dead letters that must not be silent; see
 	// influxlogical.Notice.
 	Notice string
 	// Lag is how long the oldest write has been waiting that is not in the target.
@@ -99,11 +101,14 @@ func statusOf(in influxlogical.Status, now time.Time) Status {
 		st.Stalled = true
 	case in.Fault != nil:
 		st.Mode, st.State, st.Reason = "stopped", StateTargetBroken, in.Fault.Err.Error()
-		if errors.Is(in.Fault.Err, ErrSecretMissing) {
+		switch {
+		case errors.Is(in.Fault.Err, ErrSecretMissing):
 			st.State = StateSecretMissing
+		case remote.IsRefused(in.Fault.Err):
+			st.State = StateTargetRefused
 		}
 		if st.Advice = logical.HintOf(in.Fault.Err); st.Advice == "" {
-			st.Advice = "correct the remote; writes are accepted meanwhile"
+			st.Advice = "correct the remote, or what it leads to: it is tried again by itself; writes are accepted meanwhile"
 		}
 		st.LastError, st.Stalled = st.Reason, true
 	case in.Paused:
@@ -121,6 +126,8 @@ func statusOf(in influxlogical.Status, now time.Time) Status {
 		if st.Advice == "" {
 			st.Advice = "the target will never accept what is next; change it there, or set onReject to deadLetter or discard"
 		}
+	case remote.IsRefused(in.Loop.Err):
+		st.State, st.Advice, st.Stalled = StateTargetRefused, refusedAdvice, true
 	case in.Loop.Err != nil:
 		st.Stalled = st.Lag >= StalledAfter
 		if st.Advice == "" {
@@ -133,12 +140,16 @@ func statusOf(in influxlogical.Status, now time.Time) Status {
 	return st
 }
 
+const refusedAdvice = "give the remote another remoteURL, or have the operator of this server allow this one; writes are accepted and wait"
+
 func noticeAdvice(n influxlogical.Notice) string {
 	switch n {
 	case influxlogical.NoticeGap:
 		return "the target lacks what was sent before it was restored from a backup: write that again from another source"
 	case influxlogical.NoticeReplaced, influxlogical.NoticeMissing:
 		return "what was in the old queue and not in the target is lost: write it again from another source"
+	case influxlogical.NoticeLetters:
+		return "there are dead letters in a target that the stream had before: give it that remote again to replay or drop them"
 	case influxlogical.NoticeBehind:
 		return "the data directory is older than the target: what was accepted in between is in the target only as far as it had been sent"
 	}

@@ -59,8 +59,12 @@ func (s *Service) checkStream(ctx context.Context, st metadata.Stream) (metadata
 	if err != nil {
 		return r, err
 	}
-	if _, ok := s.directory.Load().buckets[st.BucketID]; !ok {
-		return r, &metadata.NotFoundError{Kind: metadata.KindBucket, Ref: st.BucketID.String()}
+	bucket, err := s.Bucket(st.BucketID)
+	if err != nil {
+		return r, err
+	}
+	if err := metadata.CheckOwners(st, r, bucket); err != nil {
+		return r, err
 	}
 	return r, checkSettings(s.runConfig(st, r), st)
 }

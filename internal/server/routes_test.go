@@ -17,7 +17,7 @@ type access struct {
 	status int
 }
 
-// accesses have a row for every route. Whoever adds a route says here who may use it.
+// accesses have a row for every route of the server's own. Whoever adds a route says here who may use it.
 var accesses = map[string]access{
 	"/api/v2/write":  {method: "POST", path: v2one, body: "m v=1 1", small: reader, status: http.StatusNoContent},
 	"/write":         {method: "POST", path: "/write?db=one", body: "m v=1 1", small: reader, status: http.StatusNoContent},

@@ -3,6 +3,7 @@ package logicaltest
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ func (s *suite) deadLetters(t *testing.T) {
 	}
 	letters := []logical.DeadLetter{
 		{
-			Stamp: json.RawMessage(`{"seq":1}`), Table: "s.cpu", Key: []byte{0, 1, 255}, Op: logical.OpPatch,
+			Stamp: json.RawMessage(`{"seq":1}`), Position: 3, Table: "s.cpu", Key: []byte{0, 1, 255}, Op: logical.OpPatch,
 			Payload: []byte("cpu v=1i 1\x00"), Reason: "no\x01 \xff fit", Time: time.Unix(5, 6000).UTC(),
 		},
 		{Table: "mem", Op: logical.OpUpsert, Reason: "too wide"},
@@ -52,7 +53,7 @@ func (s *suite) deadLetters(t *testing.T) {
 		t.Fatalf("%d letters, error %v", len(list), err)
 	}
 	got := list[0]
-	if got.Loop != "letters" || string(got.Stamp) != `{"seq":1}` || got.Table != "s.cpu" || !bytes.Equal(got.Key, letters[0].Key) ||
+	if got.Loop != "letters" || string(got.Stamp) != `{"seq":1}` || got.Position != 3 || got.Table != "s.cpu" || !bytes.Equal(got.Key, letters[0].Key) ||
 		got.Op != logical.OpPatch || string(got.Payload) != "cpu v=1i 1\x00\x00\x01" || got.Reason == "" || !got.Time.Equal(letters[0].Time) {
 		t.Errorf("got %+v", got)
 	}
@@ -89,7 +90,7 @@ func (s *suite) lettersOnce(t *testing.T) {
 	again := letter
 	again.Reason, again.Time = "still no", time.Unix(9, 0)
 	letters := []logical.DeadLetter{letter, letter, {Reason: "nothing else"}, {Reason: "the same"}}
-	for i := range 4 { // each differs from the first in one place
+	for i := range 6 { // each differs from the first in one place
 		l := letter
 		switch i {
 		case 0:
@@ -100,10 +101,14 @@ func (s *suite) lettersOnce(t *testing.T) {
 			l.Key = nil
 		case 3:
 			l.Key, l.Payload = []byte{1, 'v'}, []byte("=1")
+		case 4: // a row that goes from one state to another and back, in one transaction
+			l.Position = 1
+		case 5:
+			l.Position = 2
 		}
 		letters = append(letters, l)
 	}
-	const distinct = 6
+	const distinct = 8
 	for _, list := range [][]logical.DeadLetter{letters, {again}, letters} {
 		s.setAside(t, session, list...)
 		if n, _, err := store.CountDeadLetters(ctx, "once"); err != nil || n != distinct {
@@ -216,5 +221,57 @@ func (s *suite) takeBack(t *testing.T) {
 	}
 	if n, _, err := store.CountDeadLetters(ctx, "other"); err != nil || n != 5 {
 		t.Errorf("%d letters of another loop are left, want 5, error %v", n, err)
+	}
+}
+
+// lettersRenewed: one that is rejected once more is taken back and set aside in one transaction, and stays, with its
+// new reason.
+func (s *suite) lettersRenewed(t *testing.T) {
+	target := s.open(t)
+	ctx := testContext(t)
+	store, ok := target.(logical.DeadLetters)
+	if !ok {
+		t.Skip("the target keeps no dead letters")
+	}
+	session := s.take(t, target, "renewed")
+	first := logical.DeadLetter{Table: "count", Op: logical.OpPatch, Payload: []byte("a"), Reason: "no"}
+	second := first
+	second.Payload = []byte("b")
+	s.setAside(t, session, first, second)
+	list, err := store.ListDeadLetters(ctx, "renewed", 0, 10)
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%d letters, error %v", len(list), err)
+	}
+	renewed := first
+	renewed.Reason = "still no"
+	for _, commit := range []bool{false, true} {
+		tx, err := session.Begin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.TakeBack(ctx, []int64{list[0].ID}); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.SetAside(ctx, []logical.DeadLetter{renewed}); err != nil {
+			t.Fatal(err)
+		}
+		if commit {
+			err = tx.Commit(ctx)
+		} else {
+			err = tx.Rollback(ctx)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		left, err := store.ListDeadLetters(ctx, "renewed", 0, 10)
+		if err != nil || len(left) != 2 {
+			t.Fatalf("committed %v: %d letters are left, want 2, error %v", commit, len(left), err)
+		}
+		anew := slices.ContainsFunc(left, func(l logical.DeadLetter) bool {
+			return bytes.Equal(l.Payload, renewed.Payload) && l.Reason == renewed.Reason
+		})
+		if anew != commit {
+			t.Errorf("committed %v: the letters are %+v", commit, left)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 
 	"github.com/tailrace-cdc/tailrace/internal/cmd/exit"
 	"github.com/tailrace-cdc/tailrace/internal/cmd/flags"
-	"github.com/tailrace-cdc/tailrace/internal/cmd/targetconn"
+	"github.com/tailrace-cdc/tailrace/internal/remote"
 	"github.com/tailrace-cdc/tailrace/internal/target/influx"
 	"github.com/tailrace-cdc/tailrace/internal/target/postgres"
 	"github.com/tailrace-cdc/tailrace/internal/target/preflight"
@@ -78,11 +79,11 @@ func (o *Options) run(ctx context.Context, out io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
-	report, err := o.examine(ctx)
+	target, report, err := o.examine(ctx)
 	if err != nil {
 		return exit.Usage(err)
 	}
-	r := result{Target: targetconn.Redact(o.TargetConn), OK: report.OK(), Checks: report}
+	r := result{Target: target, OK: report.OK(), Checks: report}
 	if o.JSON {
 		enc := json.NewEncoder(out)
 		enc.SetIndent("", "  ")
@@ -96,30 +97,37 @@ func (o *Options) run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// examine asks the target. Its errors are mistakes in the flags.
-func (o *Options) examine(ctx context.Context) (preflight.Report, error) {
-	kind, path, err := targetconn.Parse(o.TargetConn)
-	switch {
-	case err != nil:
-		return nil, err
-	case kind == targetconn.Embedded:
-		return nil, errors.New("--targetConn: name the target, such as postgres://user:password@host/database, sqlite:/path/file.db or http://host:8086?org=ORG&bucket=BUCKET")
-	case kind == targetconn.SQLite:
-		report, err := sqlite.Preflight(ctx, sqlite.Config{Path: path})
-		return report, errors.WithMessage(err, "--targetConn")
-	case kind == targetconn.InfluxDB:
-		remote, err := influx.ParseURL(o.TargetConn)
-		if err != nil {
-			return nil, errors.WithMessage(err, "--targetConn")
-		}
-		remote.Token = o.TargetToken
-		report, err := influx.Preflight(ctx, remote)
-		return report, errors.WithMessage(err, "--targetConn")
+// examine asks the target, and returns its address without a password. Its errors are mistakes in the flags.
+func (o *Options) examine(ctx context.Context) (string, preflight.Report, error) {
+	if o.TargetConn == "" {
+		return "", nil, errors.New("--targetConn: name the target, such as postgres://user:password@host/database, sqlite:/path/file.db or http://host:8086?org=ORG&bucket=BUCKET")
 	}
-	report, err := postgres.Preflight(ctx, postgres.Config{
-		DSN: o.TargetConn, Schema: o.TargetSchema, StagingSchema: o.StagingSchema, Conns: o.TargetDBConns, Pooled: o.PooledTarget,
-	})
-	return report, errors.WithMessage(err, "--targetConn")
+	if strings.HasPrefix(o.TargetConn, "http:") || strings.HasPrefix(o.TargetConn, "https:") {
+		config, err := influx.ParseURL(o.TargetConn)
+		if err != nil {
+			return "", nil, errors.WithMessage(err, "--targetConn")
+		}
+		config.Token = o.TargetToken
+		shown, _, err := remote.Parse(config.URL)
+		if err != nil {
+			return "", nil, errors.WithMessage(err, "--targetConn")
+		}
+		report, err := influx.Preflight(ctx, config)
+		return shown.Text, report, errors.WithMessage(err, "--targetConn")
+	}
+	address, _, err := remote.Parse(o.TargetConn)
+	if err != nil {
+		return "", nil, errors.WithMessage(err, "--targetConn")
+	}
+	var report preflight.Report
+	if address.Kind == remote.SQLite {
+		report, err = sqlite.Preflight(ctx, sqlite.Config{Path: address.Path})
+	} else {
+		report, err = postgres.Preflight(ctx, postgres.Config{
+			DSN: o.TargetConn, Schema: o.TargetSchema, StagingSchema: o.StagingSchema, Conns: o.TargetDBConns, Pooled: o.PooledTarget,
+		})
+	}
+	return address.Text, report, errors.WithMessage(err, "--targetConn")
 }
 
 // print prints the report for people.

@@ -14,6 +14,7 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/remote"
 	"github.com/tailrace-cdc/tailrace/internal/server/certificate"
 	"github.com/tailrace-cdc/tailrace/internal/telemetry"
+	"github.com/tailrace-cdc/tailrace/internal/util/outbound"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -128,7 +129,7 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.BoolVar(&c.Immediate, "immediate", false, "fan out always: faster, in order per key, but readers see writes in part")
 	set.StringVar(&c.QueueDir, "queueDir", "", "the queues live here, each in a directory of its own; default is replicationq in the data directory")
 	set.StringVar(&c.SQLiteDir, "sqliteDir", "", "remotes that are made over the API may use SQLite files below this directory; default is the data directory")
-	set.StringSliceVar(&c.AllowRemoteHosts, "allowRemoteHosts", nil, "remotes that are made over the API may name these hosts only: names, *.names, addresses or networks such as 10.0.0.0/8; default is all")
+	set.StringSliceVar(&c.AllowRemoteHosts, "allowRemoteHosts", nil, "remotes that are made over the API may lead to these hosts only: names (*.example.com) at public addresses, addresses or ranges of them (10.0.0.0/8), unix for sockets; default is all but link-local and metadata addresses")
 	set.StringVar(&c.QueueSync, "queueSync", "always", "when a write is durable: always (a power cut loses nothing), interval (at most a second) or never (up to the system)")
 	set.Var(&c.MaxQueueSize, "maxQueueSize", "the most that may wait in a stream's queue, as stored (a point takes some 20 bytes)")
 	set.StringVar(&c.QueueFullPolicy, "queueFullPolicy", "refuse", "when a queue is full: refuse (503), dropOldest or dropNewest; what is dropped is counted and recorded")
@@ -164,6 +165,9 @@ func (c Config) Origin() (*lineprotocol.AddedTag, error) {
 	}
 	return lineprotocol.NewAddedTag(c.InstanceTag, c.InstanceID)
 }
+
+// Outbound returns which hosts remotes may lead to that come over the API.
+func (c Config) Outbound() (*outbound.Policy, error) { return outbound.NewPolicy(c.AllowRemoteHosts) }
 
 // Loop returns the settings of loops.
 func (c Config) Loop() logical.Config {
@@ -224,6 +228,9 @@ func (c Config) Validate() error {
 	}
 	if _, err := c.Origin(); err != nil {
 		return errors.WithMessage(err, "--instanceID, --instanceTag")
+	}
+	if _, err := c.Outbound(); err != nil {
+		return errors.WithMessage(err, "--allowRemoteHosts")
 	}
 	if c.BindAddr == "" {
 		return errors.New("--bindAddr: give an address such as 127.0.0.1:8086")

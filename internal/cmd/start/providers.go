@@ -3,9 +3,13 @@ package start
 import (
 	"context"
 	"crypto/sha256"
+	stderrors "errors"
 	"log/slog"
+	"path/filepath"
+	"slices"
 
 	"github.com/google/wire"
+	"github.com/pkg/errors"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -68,6 +72,12 @@ func ProvideInstallation(config Config, log *slog.Logger) (*installation.Install
 	in, err := installation.Open(config.DataDir)
 	if err != nil {
 		return nil, nil, err
+	}
+	if mode, open, err := in.OpenToOthers(); err != nil {
+		return nil, nil, stderrors.Join(err, in.Close())
+	} else if open {
+		log.Warn("others may look into the data directory, where points are kept in clear; take their rights away with chmod 700",
+			"dir", in.Dir(), "mode", mode.String())
 	}
 	return in, func() {
 		if err := in.Close(); err != nil {
@@ -202,15 +212,34 @@ func ProvideReplication(
 	if _, err := seed(ctx, config, store, log); err != nil {
 		return nil, err
 	}
-	sqliteDir := config.SQLiteDir
-	if sqliteDir == "" {
-		sqliteDir = in.Dir()
+	limits, err := limits(config, in)
+	if err != nil {
+		return nil, err
 	}
 	service := replication.New(replication.Config{
 		Installation: in.ID(), Store: store, Streams: streams, Open: open, Loop: config.Loop(), Queue: config.Queue(), Log: log,
-		Limits: remote.Limits{Hosts: config.AllowRemoteHosts, SQLiteDir: sqliteDir, Reserved: reserved, DataDir: in.Dir()},
+		Limits: limits,
 	})
 	return service, service.Start(ctx)
+}
+
+// limits are those for remotes that come over the API.
+func limits(config Config, in *installation.Installation) (l remote.Limits, err error) {
+	l = remote.Limits{SQLiteDir: config.SQLiteDir, DataDir: in.Dir(), Reserved: reserved}
+	if l.SQLiteDir == "" {
+		l.SQLiteDir = in.Dir()
+	}
+	for _, file := range []string{config.QueueDir, config.TLSCertificate, config.TLSPrivateKey, config.TLSClientCA} {
+		if file == "" {
+			continue
+		}
+		if file, err = filepath.Abs(file); err != nil {
+			return l, errors.WithStack(err)
+		}
+		l.Reserved = append(slices.Clone(l.Reserved), file)
+	}
+	l.Outbound, err = config.Outbound()
+	return l, err
 }
 
 // ProvideHTTP makes the HTTP server.

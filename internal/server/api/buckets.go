@@ -112,12 +112,7 @@ func (a *API) bucket(c *call) (metadata.Bucket, error) {
 	if err != nil {
 		return metadata.Bucket{}, err
 	}
-	for _, b := range a.service.Buckets() {
-		if b.ID == id {
-			return b, nil
-		}
-	}
-	return metadata.Bucket{}, &metadata.NotFoundError{Kind: metadata.KindBucket, Ref: id.String()}
+	return a.service.Bucket(id)
 }
 
 func (a *API) getBucket(c *call) error {

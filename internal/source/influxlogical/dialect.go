@@ -53,6 +53,8 @@ const (
 	NoticeBehind Notice = "queue behind its target"
 	// NoticeMissing: the queue's directory was not there, and was made anew. What was in it is lost.
 	NoticeMissing Notice = "queue was missing"
+	// NoticeLetters: the stream was given another target, and its dead letters are in the old one.
+	NoticeLetters Notice = "dead letters left behind"
 )
 
 // ZeroStamp implements logical.Dialect: it stands for the queue's cursor.

@@ -22,7 +22,7 @@ const (
 // Add makes a stream: its queue, and its loop. A stream whose parts are broken is added all the same,
 // and says so in its status; the error tells. Without the queue, writes to its bucket are refused.
 func (s *Streams) Add(ctx context.Context, config StreamConfig) (*Stream, error) {
-	stream := newStream(s.config, config)
+	stream := newStream(s.config, s.lives, config)
 	stream.mu.Lock()
 	defer stream.mu.Unlock()
 	err := stream.openQueue() // before a write can ask for it
@@ -116,6 +116,10 @@ func (s *Streams) Update(ctx context.Context, config StreamConfig) error {
 	}
 	if moved {
 		stream.forget(ctx, true)
+		counting, cancel := context.WithTimeout(ctx, forgetWithin)
+		left, _ := stream.CountLetters(counting)
+		cancel()
+		stream.leave(old.Remote, config.Remote, left)
 	}
 	if reopen || config.Paused {
 		stream.letGo()
@@ -162,6 +166,9 @@ func (s *Streams) Remove(ctx context.Context, id string, flush time.Duration) (R
 		return left, s.config.Store.Delete(id)
 	}
 	stream.gone.Store(true)
+	if o := stream.opener.Load(); o != nil {
+		o.end() // it may be in the middle of a try
+	}
 	s.unlist(stream)
 	stream.flush(ctx, flush)
 	stream.mu.Lock()

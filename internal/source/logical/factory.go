@@ -44,6 +44,8 @@ type Factory struct {
 
 	// signals is for tests; see Loop.signal.
 	signals func(ctx context.Context, site string, n int)
+	// maxRejectRun is maxRejectRun, except in tests.
+	maxRejectRun int64
 
 	mu     sync.Mutex
 	loops  map[string]*entry
@@ -74,8 +76,10 @@ func NewFactory(config FactoryConfig) (*Factory, error) {
 			return nil, err
 		}
 	}
+	pool := budget.NewPool(config.BytesInFlight)
+	config.Metrics.share(pool)
 	return &Factory{
-		config: config, pool: budget.NewPool(config.BytesInFlight),
+		config: config, pool: pool, maxRejectRun: maxRejectRun,
 		loops: map[string]*entry{}, claims: map[claim]string{},
 	}, nil
 }

@@ -37,9 +37,13 @@ func newFanned(w *writer) *fanned {
 	if most := w.traits.MaxParallel; most > 0 {
 		shards = min(shards, most)
 	}
+	var reaches func(context.Context, *logical.Mutation) bool
+	if session, ok := as[logical.Reacher](w.session); ok {
+		reaches = session.Reaches
+	}
 	s.fan = fan.New(fan.Config{
 		Session: w.session, Shards: shards, Raw: w.traits.WantsRaw, Budget: w.budget, Point: w.loop.point(), Skip: w.skip,
-		FirstRows: w.loop.batchRows, CallTimeout: w.config.ApplyTimeout, Memo: s.memo,
+		Reaches: reaches, FirstRows: w.loop.batchRows, CallTimeout: w.config.ApplyTimeout, Memo: s.memo,
 		Retry:      retry.Config{Base: w.config.RetryDelay, Max: w.config.RetryMax, Rand: w.loop.rand},
 		OnPoint:    s.advanced,
 		OnLanded:   s.batch,
@@ -83,7 +87,6 @@ func (s *fanned) OnRollback(ctx context.Context) error {
 	if err := s.drain(ctx); err != nil {
 		return err
 	}
-	s.w.loop.open.anew()
 	return s.fan.Abort(ctx)
 }
 
@@ -175,9 +178,13 @@ func (s *fanned) save(ctx context.Context) error {
 
 // store writes the memo, and tries until that is done, ctx ends or the loop is fenced out.
 func (s *fanned) store(ctx context.Context) error {
-	for tries := s.w.loop.newTries(); ; {
+	failed := false
+	for tries := s.w.loop.newTries(); ; failed = true {
 		err := s.fan.SaveMemo(ctx)
 		if err == nil {
+			if failed {
+				s.w.loop.succeeded()
+			}
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -213,19 +220,19 @@ func (s *fanned) reject(_ context.Context, r fan.Rejected) fan.Decision {
 	reason := r.Err
 	if reason == nil {
 		reason = errJoined
-	} else if w.config.OnReject != logical.RejectStop && w.loop.rejectRun.Load() >= maxRejectRun {
-		w.loop.failed(onlyRejected(r.Err))
+	} else if w.config.OnReject != logical.RejectStop && w.loop.rejectRun.Load() >= w.loop.maxRejectRun {
+		w.loop.failed(onlyRejected(r.Err, w.loop.maxRejectRun))
 		return fan.Decision{Verdict: fan.Again}
 	}
 	switch w.config.OnReject {
 	case logical.RejectDiscard:
 		return fan.Decision{Verdict: fan.Discard}
 	case logical.RejectDeadLetter:
-		position, err := encodeStamp(r.Stamp)
+		stamp, err := encodeStamp(r.Stamp)
 		if err != nil {
 			break
 		}
-		letter := logical.NewDeadLetter(r.Mutation, w.loop.identity, position, reason, time.Now())
+		letter := logical.NewDeadLetter(r.Mutation, w.loop.identity, stamp, r.Position, reason, time.Now())
 		if w.loop.letterBytes()+letter.Size() > w.config.MaxDeadLetterBytes {
 			w.loop.failed(tooManyLetters(reason))
 			return fan.Decision{Verdict: fan.Again}

@@ -119,6 +119,7 @@ func TestFencedByTheLeaseOfTheSource(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		o.revoke()
+		synctest.Wait() // whoever has lost the lease stops before another one can have it
 		o.mu.Lock()
 		o.tell()
 		o.mu.Unlock()

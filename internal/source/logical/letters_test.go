@@ -218,6 +218,28 @@ func TestOrderLaterMutationsOfARowJoinItsLetter(t *testing.T) {
 	})
 }
 
+// TestOrderOfLettersThatRepeatEachOther has a row go from one state to another and back within a transaction.
+func TestOrderOfLettersThatRepeatEachOther(t *testing.T) {
+	t.Parallel()
+	bothModes(t, func(t *testing.T, config logical.Config) {
+		w := newWard(t, newReplayable(false, "2 good, 1 bad1, 1 bad2, 1 bad1"), config, nil)
+		w.run()
+		w.wants("2 good", 3)
+		list, ids := w.letters()
+		for i := range list {
+			if list[i].Position != i+1 {
+				t.Errorf("letter %d stands at %d of its transaction", i, list[i].Position)
+			}
+		}
+		w.sick.mended.Store(true)
+		if n, err := w.loop.Replay(t.Context(), ids); err != nil || n != 3 {
+			t.Errorf("%d were replayed, error %v", n, err)
+		}
+		w.wants("1 bad1, 2 good", 0)
+		w.close()
+	})
+}
+
 func TestOrderLettersOfStreamedTransactionsJoin(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -290,7 +312,7 @@ func TestNothingSilentRejectedAgainStaysWithItsNewReason(t *testing.T) {
 		if n != 0 || err == nil {
 			t.Fatalf("%d were replayed, error %v", n, err)
 		}
-		first, ok := stderrors.AsType[*ReplayError](err)
+		first, ok := stderrors.AsType[*logical.ReplayError](err)
 		if !ok || first.ID != ids[0] || !strings.Contains(first.Error(), "sick for ever") {
 			t.Errorf("the error says %v", err)
 		}
@@ -298,9 +320,7 @@ func TestNothingSilentRejectedAgainStaysWithItsNewReason(t *testing.T) {
 		if len(list) != 3 {
 			t.Fatalf("%d letters are left", len(list))
 		}
-		if config.Immediate { // the one that was set aside anew comes last; its stamp tells its place
-			list = append(list[2:], list[:2]...)
-		}
+		list = append(list[2:], list[:2]...) // the one that was set aside anew comes last; its place in the source tells its order
 		for i := range list {
 			if list[i].Fingerprint() != before[i].Fingerprint() {
 				t.Errorf("letter %d has changed its place", i)
@@ -392,15 +412,17 @@ func TestNothingButRejectionsStopTheStream(t *testing.T) {
 	t.Parallel()
 	bothModes(t, func(t *testing.T, config logical.Config) {
 		var texts []string
-		for i := range maxRejectRun / 100 {
+		const most = 300
+		for i := range 40 {
 			var tx []string
-			for j := range 120 {
+			for j := range 20 {
 				tx = append(tx, fmt.Sprintf("%d bad%d", i*1000+j, j))
 			}
 			texts = append(texts, strings.Join(tx, ", "))
 		}
 		w := newWard(t, newReplayable(true, texts...), config, nil)
 		w.factory = quietFactory(t, FactoryConfig{Target: w.target})
+		w.factory.maxRejectRun = most
 		var err error
 		if w.loop, err = w.factory.Get(t.Context(), Spec{Name: "loop", Dialect: w.source, Config: w.config}); err != nil {
 			t.Fatal(err)
@@ -409,11 +431,19 @@ func TestNothingButRejectionsStopTheStream(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		st := w.loop.Status()
 		list, _ := w.letters()
-		if st.State != StateRejecting || len(list) > maxRejectRun+200 || len(list) < maxRejectRun-200 {
+		if st.State != StateRejecting || len(list) > most+20 || len(list) < most-20 {
 			t.Errorf("after %d letters the loop is %s: %v", len(list), st.State, st.Err)
 		}
 		if st.Err == nil || !strings.Contains(st.Err.Error(), "in a row") || logical.HintOf(st.Err) == "" {
 			t.Errorf("it says %v", st.Err)
+		}
+		_, ids := w.letters()
+		if err := w.loop.Discard(t.Context(), ids[:1]); err != nil { // an operator has looked at it
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		if more, _ := w.letters(); len(more) <= len(list) {
+			t.Errorf("it does not go on when letters are discarded: %d were kept, and now %d", len(list), len(more))
 		}
 		w.sick.mended.Store(true)
 		w.await()

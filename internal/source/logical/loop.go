@@ -31,10 +31,11 @@ type Loop struct {
 	rand     func() float64 // for delays; may be nil
 	// open knows the dead letters that are kept, and rejectRun how many mutations have been rejected since
 	// one was accepted.
-	open      *openLetters
-	rejectRun atomic.Int64
-	replaying turn // held by a call of Replay
-	signals   func(ctx context.Context, site string, n int)
+	open         *openLetters
+	rejectRun    atomic.Int64
+	maxRejectRun int64
+	replaying    turn // held by a call of Replay
+	signals      func(ctx context.Context, site string, n int)
 	// control is used by one run at a time, under its switcher's lock.
 	control *mode.Controller
 	// unclean says that the target may be ahead of the consistent point in places, or hold a backfill in
@@ -177,11 +178,16 @@ func (l *Loop) advance(stamp logical.Stamp) {
 // mutations.
 func (l *Loop) landed(txs, rows int) {
 	l.update(func(s *Status) {
-		s.State, s.Err = StateRunning, nil
 		s.Mutations += int64(rows)
 		l.counts.txs += int64(txs)
 	})
 	l.log.Debug("landed", "transactions", txs, "mutations", rows)
+	l.succeeded()
+}
+
+// succeeded reports that the target has done what it was asked for, perhaps after failures.
+func (l *Loop) succeeded() {
+	l.update(func(s *Status) { s.State, s.Err = StateRunning, nil })
 	l.recovered()
 }
 

@@ -11,16 +11,23 @@ import (
 
 	"github.com/tailrace-cdc/tailrace/internal/source/logical/meter"
 	"github.com/tailrace-cdc/tailrace/internal/source/logical/mode"
+	"github.com/tailrace-cdc/tailrace/internal/util/budget"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
-// Metrics shows the loops of a factory, each series with the label loop. The loops are asked when
+// Metrics shows the loops of a factory, each series with the label loop, and what they hold together. The loops are asked when
 // metrics are gathered, so that staleness grows also while a loop is stuck, and a loop that is gone has no
 // series. They register nowhere by themselves.
 type Metrics struct {
 	mu    sync.Mutex
 	loops map[string]*Loop
+	pool  *budget.Pool // of the factory; nil before there is one
 }
+
+var (
+	totalDesc = prometheus.NewDesc("logical_total_bytes_in_flight", "Bytes of mutations that all loops hold together.", nil, nil)
+	limitDesc = prometheus.NewDesc("logical_total_bytes_in_flight_limit", "The most that all loops together may hold.", nil, nil)
+)
 
 // NewMetrics makes the metrics and registers them with reg, which may be nil.
 func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
@@ -29,6 +36,13 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 		return m, nil
 	}
 	return m, reg.Register(m)
+}
+
+// share shows what the loops share.
+func (m *Metrics) share(pool *budget.Pool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pool = pool
 }
 
 // add shows a loop. One of the same name, which must have ended, is shown no more.
@@ -74,6 +88,8 @@ func (m *metric) desc() *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+	ch <- totalDesc
+	ch <- limitDesc
 	for i := range families {
 		ch <- families[i].desc()
 	}
@@ -82,8 +98,13 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.mu.Lock()
-	loops := slices.Collect(maps.Values(m.loops))
+	loops, pool := slices.Collect(maps.Values(m.loops)), m.pool
 	m.mu.Unlock()
+	if pool != nil {
+		now, _ := pool.Usage()
+		ch <- prometheus.MustNewConstMetric(totalDesc, gauge, float64(now))
+		ch <- prometheus.MustNewConstMetric(limitDesc, gauge, float64(pool.Size()))
+	}
 	all := make([]figures, len(loops))
 	for i, l := range loops {
 		all[i] = figures{l.Stats(), l.meter.Figures(), l.config}

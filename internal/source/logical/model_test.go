@@ -36,7 +36,7 @@ func seedList(reduced, full int) []uint64 {
 func TestModel(t *testing.T) {
 	t.Parallel()
 	const parts = 4
-	all := seedList(300, 200_000)
+	all := seedList(200, 200_000)
 	var modes [parts]map[string]bool
 	t.Run("seeds", func(t *testing.T) {
 		for part := range parts {

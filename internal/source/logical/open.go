@@ -1,7 +1,10 @@
 package logical
 
 import (
+	"cmp"
 	"crypto/sha256"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -29,11 +32,18 @@ type openLetters struct {
 
 // A keyLetters is the letters that hold up one thing.
 type keyLetters struct {
-	letters map[letterID]logical.Stamp
-	// live is the oldest stamp of the letters that were set aside since the source was last read anew;
-	// nil if there are none. What follows in the same transaction joins these. The others were met in an
-	// earlier pass, and what is at their stamp may have been before them.
-	live logical.Stamp
+	letters map[letterID]place
+	oldest  place
+}
+
+// A place is that of a mutation in the source: the stamp of its transaction, and its position there.
+type place struct {
+	stamp    logical.Stamp
+	position int
+}
+
+func (p place) compare(other place) int {
+	return cmp.Or(p.stamp.Compare(other.stamp), cmp.Compare(p.position, other.position))
 }
 
 // letterID tells letters apart as targets do, which keep one letter once.
@@ -70,24 +80,29 @@ func (o *openLetters) kept() (n, bytes int64) {
 // Any implements fan.Joins: it reports whether any key is held up.
 func (o *openLetters) Any() bool { return o.holds.Load() }
 
-// Joins implements fan.Joins: it reports whether a mutation joins the letters of its row.
-func (o *openLetters) Joins(stamp logical.Stamp, m *logical.Mutation) bool {
+// Joins implements fan.Joins.
+func (o *openLetters) Joins(stamp logical.Stamp, position int, m *logical.Mutation) bool {
+	return o.joins(place{stamp, position}, m)
+}
+
+// joins reports whether a mutation joins the letters of its row, or is one of them, met again.
+func (o *openLetters) joins(p place, m *logical.Mutation) bool {
 	if m.Relation.Points || !o.Any() {
 		return false
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	table := m.Relation.String()
-	if o.tables[table].holds(stamp) {
+	if o.tables[table].holds(p) {
 		return true
 	}
 	if m.Op == logical.OpTruncate {
-		return o.within[table].holds(stamp)
+		return o.within[table].holds(p)
 	}
-	if o.keys[string(m.AppendKey(nil))].holds(stamp) {
+	if o.keys[string(m.AppendKey(nil))].holds(p) {
 		return true
 	}
-	return m.Op == logical.OpRekey && o.keys[string(oldKey(m))].holds(stamp)
+	return m.Op == logical.OpRekey && o.keys[string(oldKey(m))].holds(p)
 }
 
 // oldKey returns the encoding of the key that a key change takes away.
@@ -99,20 +114,26 @@ func oldKey(m *logical.Mutation) []byte {
 	return was.AppendKey(nil)
 }
 
-// holds reports whether what is at stamp comes after one of the letters.
-func (h *keyLetters) holds(stamp logical.Stamp) bool {
-	if h == nil {
-		return false
+// holds reports whether one of the letters is at a place or before it.
+func (h *keyLetters) holds(p place) bool { return h != nil && h.oldest.compare(p) <= 0 }
+
+func (h *keyLetters) add(id letterID, p place) (fresh bool) {
+	if len(h.letters) == 0 || p.compare(h.oldest) < 0 {
+		h.oldest = p
 	}
-	if h.live != nil && h.live.Compare(stamp) <= 0 {
-		return true
+	_, known := h.letters[id]
+	h.letters[id] = p
+	return !known
+}
+
+func (h *keyLetters) remove(id letterID) {
+	gone, known := h.letters[id]
+	delete(h.letters, id)
+	if !known || len(h.letters) == 0 || gone.compare(h.oldest) > 0 {
+		return
 	}
-	for _, at := range h.letters {
-		if at.Compare(stamp) < 0 {
-			return true
-		}
-	}
-	return false
+	left := slices.Collect(maps.Values(h.letters))
+	h.oldest = slices.MinFunc(left, place.compare)
 }
 
 // settled says that a letter is in the target, whose mutation is of a row or a point.
@@ -121,7 +142,7 @@ func (o *openLetters) settled(letter *logical.DeadLetter, stamp logical.Stamp, p
 	defer o.mu.Unlock()
 	fresh := true
 	if !points {
-		fresh = o.hold(letter, stamp, true)
+		fresh = o.hold(letter, stamp)
 	}
 	if fresh {
 		o.n++
@@ -133,25 +154,20 @@ func (o *openLetters) settled(letter *logical.DeadLetter, stamp logical.Stamp, p
 func (o *openLetters) load(letter *logical.DeadLetter, stamp logical.Stamp) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.hold(letter, stamp, false)
+	o.hold(letter, stamp)
 }
 
 // hold reports whether the letter was not known. Callers hold mu.
-func (o *openLetters) hold(letter *logical.DeadLetter, stamp logical.Stamp, live bool) (fresh bool) {
+func (o *openLetters) hold(letter *logical.DeadLetter, stamp logical.Stamp) (fresh bool) {
 	o.holds.Store(true)
 	id := letterID(letter.Fingerprint())
 	for _, p := range o.places(letter) {
 		h := p.in[p.name]
 		if h == nil {
-			h = &keyLetters{letters: map[letterID]logical.Stamp{}}
+			h = &keyLetters{letters: map[letterID]place{}}
 			p.in[p.name] = h
 		}
-		_, known := h.letters[id]
-		fresh = fresh || !known
-		h.letters[id] = stamp
-		if live && (h.live == nil || stamp.Compare(h.live) < 0) {
-			h.live = stamp
-		}
+		fresh = h.add(id, place{stamp, letter.Position}) || fresh
 	}
 	return fresh
 }
@@ -168,22 +184,11 @@ func (o *openLetters) removed(letter *logical.DeadLetter) {
 		if h == nil {
 			continue
 		}
-		if delete(h.letters, id); len(h.letters) == 0 {
+		if h.remove(id); len(h.letters) == 0 {
 			delete(p.in, p.name)
 		}
 	}
 	o.holds.Store(len(o.keys)+len(o.tables) > 0)
-}
-
-// anew says that the source is read again from the consistent point.
-func (o *openLetters) anew() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, in := range []map[string]*keyLetters{o.keys, o.tables, o.within} {
-		for _, h := range in {
-			h.live = nil
-		}
-	}
 }
 
 // A heldUp is where a letter is found: by the name of a row or a table.

@@ -13,28 +13,27 @@ import (
 // errReadAgain restarts a loop at once: nothing is wrong with the source or the target.
 var errReadAgain = errors.New("the transaction is read again")
 
-// stampOf returns the stamp of the transaction that the i-th mutation belongs to.
-type stampOf func(i int) logical.Stamp
+// placeOf returns where the i-th mutation stands in the source.
+type placeOf func(i int) place
 
-func allAt(stamp logical.Stamp) stampOf { return func(int) logical.Stamp { return stamp } }
-
-// stampsOf returns the stamps of joined transactions.
-func stampsOf(batch []*segment) stampOf {
-	return func(i int) logical.Stamp {
-		for _, seg := range batch {
+// places returns where the mutations of joined segments stand.
+func places(batch ...*segment) placeOf {
+	return func(i int) place {
+		for _, seg := range batch[:len(batch)-1] {
 			if i < len(seg.muts) {
-				return seg.stamp
+				return place{seg.stamp, seg.base + i}
 			}
 			i -= len(seg.muts)
 		}
-		return batch[len(batch)-1].stamp
+		seg := batch[len(batch)-1]
+		return place{seg.stamp, seg.base + i}
 	}
 }
 
 // reject finds out which mutations the target rejects, and returns the bad ones with them. It returns
 // an error when the policy is to stop, when the dead letters would grow over their bound, or when it
 // could not find out.
-func (w *writer) reject(ctx context.Context, muts []logical.Mutation, stamps stampOf, bad badMutations, cause error) (badMutations, error) {
+func (w *writer) reject(ctx context.Context, muts []logical.Mutation, place placeOf, bad badMutations, cause error) (badMutations, error) {
 	if w.config.OnReject == logical.RejectStop {
 		return bad, cause
 	}
@@ -48,30 +47,30 @@ func (w *writer) reject(ctx context.Context, muts []logical.Mutation, stamps sta
 	grown := bad
 	for _, r := range list {
 		at := bad.index(r.Index)
-		grown = grown.with(w.bad(&muts[at], at, stamps(at), r.Reason))
+		grown = grown.with(w.bad(&muts[at], at, place(at), r.Reason))
 	}
-	if w.loop.rejectRun.Load()+int64(grown.leading()) >= maxRejectRun {
-		return bad, onlyRejected(cause)
+	if w.loop.rejectRun.Load()+int64(grown.leading()) >= w.loop.maxRejectRun {
+		return bad, onlyRejected(cause, w.loop.maxRejectRun)
 	}
 	return grown, w.roomFor(grown, cause)
 }
 
 // bad makes the record of a bad mutation.
-func (w *writer) bad(m *logical.Mutation, at int, stamp logical.Stamp, reason error) badMutation {
-	position, err := encodeStamp(stamp)
+func (w *writer) bad(m *logical.Mutation, at int, p place, reason error) badMutation {
+	stamp, err := encodeStamp(p.stamp)
 	if err != nil {
-		position = json.RawMessage("null")
+		stamp = json.RawMessage("null")
 	}
 	return badMutation{
-		at: at, stamp: stamp, points: m.Relation.Points, reason: reason,
-		letter: logical.NewDeadLetter(m, w.loop.identity, position, reason, time.Now()),
+		at: at, stamp: p.stamp, points: m.Relation.Points, reason: reason,
+		letter: logical.NewDeadLetter(m, w.loop.identity, stamp, p.position, reason, time.Now()),
 	}
 }
 
 // joined returns the bad mutations with those added that join the dead letters of their rows: letters
 // that the target keeps, or those of the bad ones before them. What parts of one transaction have found
 // so far is in within.
-func (w *writer) joined(muts []logical.Mutation, stamps stampOf, bad badMutations, within *openLetters) badMutations {
+func (w *writer) joined(muts []logical.Mutation, place placeOf, bad badMutations, within *openLetters) badMutations {
 	open := w.loop.open
 	if w.config.OnReject != logical.RejectDeadLetter || len(bad) == 0 && !open.Any() && !within.Any() {
 		return bad
@@ -83,8 +82,8 @@ func (w *writer) joined(muts []logical.Mutation, stamps stampOf, bad badMutation
 		case len(bad) > 0 && bad[0].at == i:
 			all = append(all, bad[0])
 			bad = bad[1:]
-		case open.Joins(stamps(i), m) || within.Joins(stamps(i), m):
-			one := w.bad(m, i, stamps(i), errJoined)
+		case open.joins(place(i), m) || within.joins(place(i), m):
+			one := w.bad(m, i, place(i), errJoined)
 			one.joins = true
 			all = append(all, one)
 		default:
@@ -112,9 +111,9 @@ const maxRejectRun = 10_000
 // errJoined is the reason of a mutation that was not rejected itself.
 var errJoined = errors.New("an earlier mutation of the same row is a dead letter")
 
-func onlyRejected(cause error) error {
+func onlyRejected(cause error, n int64) error {
 	return &logical.Error{
-		Err:   errors.WithMessagef(cause, "the target has rejected %d mutations in a row and accepted none", maxRejectRun),
+		Err:   errors.WithMessagef(cause, "the target has rejected %d mutations in a row and accepted none", n),
 		Class: logical.ClassReject,
 		Hint:  "look at the dead letters and mend the target: the stream goes on when it accepts a mutation, or when dead letters are discarded or replayed",
 	}
@@ -134,7 +133,7 @@ func (w *writer) rejectPart(ctx context.Context, seg *segment, base int, all bad
 	if class := logical.ClassOf(cause); class != logical.ClassReject && class != logical.ClassConstraint {
 		return cause
 	}
-	part, err := w.reject(ctx, seg.muts, allAt(seg.stamp), all.part(base, len(seg.muts)), cause)
+	part, err := w.reject(ctx, seg.muts, places(seg), all.part(base, len(seg.muts)), cause)
 	if err != nil {
 		return err
 	}

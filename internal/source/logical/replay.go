@@ -12,25 +12,9 @@ import (
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
-// A ReplayError says why one dead letter could not be replayed.
-type ReplayError struct {
-	// ID is the letter's.
-	ID int64
-	// Err is the reason.
-	Err error
-}
-
-// Error implements error.
-func (e *ReplayError) Error() string {
-	return errors.WithMessagef(e.Err, "dead letter %d", e.ID).Error()
-}
-
-// Unwrap returns the reason.
-func (e *ReplayError) Unwrap() error { return e.Err }
-
 // Replay applies the mutations of dead letters, by their IDs, and removes the letters, each in one target
 // transaction with its mutation: exactly once, whatever happens, and beside what the loop applies. What cannot be
-// replayed stays; the error joins a [ReplayError] for each of these. A letter that the target rejects again stays
+// replayed stays; the error joins a [logical.ReplayError] for each of these. A letter that the target rejects again stays
 // with its new reason.
 //
 // Letters of one row are replayed in their order, and one does not pass another that stays. Letters that are not
@@ -62,7 +46,7 @@ func (l *Loop) Replay(ctx context.Context, ids []int64) (replayed int, err error
 	for i := range r.letters {
 		done, err := r.one(ctx, i)
 		if err != nil {
-			r.failed = append(r.failed, &ReplayError{r.letters[i].ID, err})
+			r.failed = append(r.failed, &logical.ReplayError{ID: r.letters[i].ID, Err: err})
 		}
 		if done {
 			replayed++
@@ -99,7 +83,7 @@ func (o openLetter) compare(other openLetter) int {
 	if o.stamp == nil || other.stamp == nil {
 		return 0
 	}
-	return o.stamp.Compare(other.stamp)
+	return place{o.stamp, o.Position}.compare(place{other.stamp, other.Position})
 }
 
 // sort keeps a letter that was chosen, or that may have to come before one.
@@ -114,7 +98,7 @@ func (r *replay) sort(letter *logical.DeadLetter) error {
 	}
 	stamp, err := r.w.loop.dialect.DecodeStamp(letter.Stamp)
 	if err != nil {
-		return &ReplayError{o.ID, err}
+		return &logical.ReplayError{ID: o.ID, Err: err}
 	}
 	o.stamp = stamp
 	r.letters = append(r.letters, o)
@@ -175,34 +159,19 @@ func (r *replay) one(ctx context.Context, i int) (done bool, err error) {
 	case err == nil:
 		r.w.loop.open.removed(&o.DeadLetter)
 	case refused(err):
-		if err := r.renew(ctx, i, err); err != nil {
+		if err := r.w.renew(ctx, o.DeadLetter, err); err != nil {
 			return false, err
 		}
 	}
 	return err == nil, err
 }
 
-// concerns reports whether the order of two letters matters.
-func concerns(a, b *logical.DeadLetter) bool {
-	if a.Op.Barrier() || b.Op.Barrier() {
-		return a.Table == b.Table
-	}
-	return string(a.Key) == string(b.Key)
-}
-
-// renew stores the new reason of the i-th letter. It is stored anew, so those of its transaction that
-// concern it are too, to stay behind it.
-func (r *replay) renew(ctx context.Context, i int, reason error) error {
-	o := &r.letters[i]
-	again, ids := []logical.DeadLetter{o.DeadLetter}, []int64{o.ID}
-	again[0].Reason, again[0].Time = reason.Error(), time.Now()
-	for j := i + 1; j < len(r.letters); j++ {
-		if next := &r.letters[j]; o.stamp != nil && next.stamp != nil && o.stamp.Compare(next.stamp) == 0 && concerns(&o.DeadLetter, &next.DeadLetter) {
-			again, ids = append(again, next.DeadLetter), append(ids, next.ID)
-		}
-	}
-	return r.w.exactlyOnce(ctx, ids, func(ctx context.Context, tx logical.Tx) error {
-		return r.w.timed(ctx, func(ctx context.Context) error { return tx.SetAside(ctx, again) })
+// renew stores a letter anew, with its new reason. Its place in the source stays, and with it its order.
+func (w *writer) renew(ctx context.Context, letter logical.DeadLetter, reason error) error {
+	ids := []int64{letter.ID}
+	letter.Reason, letter.Time = reason.Error(), time.Now()
+	return w.exactlyOnce(ctx, ids, func(ctx context.Context, tx logical.Tx) error {
+		return w.timed(ctx, func(ctx context.Context) error { return tx.SetAside(ctx, []logical.DeadLetter{letter}) })
 	})
 }
 

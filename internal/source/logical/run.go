@@ -125,7 +125,7 @@ func (l *Loop) recall(ctx context.Context, w *writer) error {
 	l.judge(state)
 	l.log.Debug("taken over", "storedPoint", string(state.Point), "storedMode", state.Mode, "consistentSince", state.ConsistentSince, "skip", state.Skip)
 	l.update(func(s *Status) {
-		s.State = StateRunning
+		s.State, s.Err = StateRunning, nil
 		// A target without a memo leaves the point to the source's own cursor and to what this
 		// process has seen land.
 		if s.Point == nil || w.traits.Transactional {

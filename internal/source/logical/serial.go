@@ -44,6 +44,7 @@ type serial struct {
 // A segment is a source transaction, or a part of one that is too large to be held.
 type segment struct {
 	stamp       logical.Stamp
+	base        int // how many mutations of its transaction come before it
 	muts        []logical.Mutation
 	bytes       int64
 	first, last bool // of its transaction
@@ -79,11 +80,12 @@ func (s *serial) OnBegin(ctx context.Context, stamp logical.Stamp) error {
 func (s *serial) OnData(ctx context.Context, muts []logical.Mutation) error {
 	skipped := min(s.skip, len(muts))
 	s.skip -= skipped
+	s.cur.base += skipped // while it has none of its own
 	muts = muts[skipped:]
 	for len(muts) > 0 {
 		n, bytes := s.portion(muts)
 		if len(s.cur.muts) > 0 && s.cur.bytes+bytes > s.w.budget.Size()/2 {
-			s.handOver(&segment{stamp: s.cur.stamp})
+			s.handOver(&segment{stamp: s.cur.stamp, base: s.cur.base + len(s.cur.muts)})
 		}
 		if err := s.acquire(ctx, bytes); err != nil {
 			return err
@@ -329,7 +331,7 @@ func (s *serial) stream(seg *segment) error {
 	var aside badMutations // the bad ones, and those that join them
 	rows := 0
 	for {
-		part := s.w.joined(seg.muts, allAt(seg.stamp), bad.part(rows, len(seg.muts)), within)
+		part := s.w.joined(seg.muts, places(seg), bad.part(rows, len(seg.muts)), within)
 		aside = append(aside, part.moved(rows)...)
 		err := s.w.roomFor(aside, errJoined)
 		if err == nil {

@@ -22,7 +22,7 @@ func (f *Factory) start(s settings, dialect logical.Dialect) *Loop {
 	l := &Loop{
 		name: s.name, identity: s.identity, holder: f.config.Holder,
 		config: config, target: f.config.Chaos.Target(s.name, s.target), meter: meter.New(), counts: newCounts(),
-		rand: f.config.Rand, open: newOpenLetters(), replaying: newTurn(), signals: f.signals,
+		rand: f.config.Rand, open: newOpenLetters(), replaying: newTurn(), signals: f.signals, maxRejectRun: f.maxRejectRun,
 		piped:  f.pool.Join(piped, least),
 		budget: f.pool.Join(config.BytesInFlight-piped, logical.MinBytesInFlight-least),
 		log:    f.config.Log.With("loop", s.name),

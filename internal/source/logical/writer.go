@@ -48,8 +48,8 @@ func (w *writer) applyWhole(ctx context.Context, batch []*segment) error {
 	last := batch[len(batch)-1].stamp
 	muts := w.join(batch)
 	defer clear(w.scratch)
-	stamps := stampsOf(batch)
-	bad := w.joined(muts, stamps, nil, newOpenLetters())
+	place := places(batch...)
+	bad := w.joined(muts, place, nil, newOpenLetters())
 	for tries, conflicts := w.loop.newTries(), 0; ; {
 		err := w.roomFor(bad, errJoined)
 		if err == nil {
@@ -68,8 +68,8 @@ func (w *writer) applyWhole(ctx context.Context, batch []*segment) error {
 			return err
 		case logical.ClassReject, logical.ClassConstraint:
 			var grown badMutations
-			if grown, err = w.reject(ctx, muts, stamps, bad, err); err == nil {
-				bad = w.joined(muts, stamps, grown, newOpenLetters())
+			if grown, err = w.reject(ctx, muts, place, bad, err); err == nil {
+				bad = w.joined(muts, place, grown, newOpenLetters())
 				continue
 			}
 		case logical.ClassUnknownCommit, logical.ClassRetry, logical.ClassConflict:
@@ -234,6 +234,7 @@ func (w *writer) declare(ctx context.Context, skip int) error {
 		state.Skip = skip
 		err = w.timed(ctx, func(ctx context.Context) error { return w.session.SaveMemo(ctx, state) })
 		if err == nil {
+			w.loop.succeeded()
 			return nil
 		}
 		if ctx.Err() != nil {

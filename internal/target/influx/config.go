@@ -43,7 +43,7 @@ const (
 // A LetterStore keeps dead letters for targets that cannot.
 type LetterStore interface {
 	logical.DeadLetters
-	// Exchange removes letters of a loop and stores others, all of that or nothing, durably when it
+	// Exchange removes letters of a loop by their IDs, and then stores others, all or nothing, durably when it
 	// returns. Letters that are there already are not stored twice.
 	Exchange(ctx context.Context, loop string, remove []int64, letters []logical.DeadLetter) error
 }

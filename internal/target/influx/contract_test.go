@@ -188,7 +188,7 @@ func TestReplayedLetterIsTakenBackWhenItsLineIsSent(t *testing.T) {
 	x := begin(t, s)
 	muts := mutations("m v=1 1", "m v=2 2")
 	for i := range muts {
-		must(t, x.SetAside(t.Context(), []logical.DeadLetter{logical.NewDeadLetter(&muts[i], "loop", nil, errors.New("no"), time.Now())}))
+		must(t, x.SetAside(t.Context(), []logical.DeadLetter{logical.NewDeadLetter(&muts[i], "loop", nil, i, errors.New("no"), time.Now())}))
 	}
 	must(t, x.Commit(t.Context()))
 	list, err := target.ListDeadLetters(t.Context(), "loop", 0, 10)

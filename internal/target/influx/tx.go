@@ -73,7 +73,8 @@ func (x *tx) TakeBack(_ context.Context, ids []int64) error {
 	return nil
 }
 
-// Commit stores the dead letters, and removes those that were taken back.
+// Commit removes the dead letters that were taken back, and stores the new ones: a letter that is rejected again is
+// both.
 func (x *tx) Commit(ctx context.Context) error {
 	if x.failed {
 		return errors.New("influx: the transaction has failed, and can only be rolled back")
@@ -82,7 +83,6 @@ func (x *tx) Commit(ctx context.Context) error {
 		return err
 	}
 	if len(x.letters)+len(x.back) > 0 {
-		// As one: a letter that is refused again is set aside in its own place.
 		if err := x.s.t.cfg.DeadLetters.Exchange(ctx, x.s.claim.Loop, x.back, x.letters); err != nil {
 			return err
 		}

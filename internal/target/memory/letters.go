@@ -54,7 +54,7 @@ func (t *Target) keep(loop string, l logical.DeadLetter) {
 		l.Time = t.cfg.Now()
 	}
 	if slices.ContainsFunc(t.letters, func(other logical.DeadLetter) bool {
-		return other.Loop == loop && other.Table == l.Table && bytes.Equal(other.Stamp, l.Stamp) &&
+		return other.Loop == loop && other.Position == l.Position && other.Table == l.Table && bytes.Equal(other.Stamp, l.Stamp) &&
 			bytes.Equal(other.Key, l.Key) && bytes.Equal(other.Payload, l.Payload)
 	}) {
 		return

@@ -98,6 +98,7 @@ type table struct {
 	// copyable says that COPY may write to it directly.
 	copyable bool
 	foreign  bool // it takes part in foreign keys
+	actions  []action
 	always   bool // it has a column that is GENERATED ALWAYS AS IDENTITY
 
 	records  map[string]record // of columns, if it is ours
@@ -139,7 +140,7 @@ func (t *table) unique(columns []int) bool {
 // same reports whether plans for one table hold for the other.
 func (t *table) same(o *table) bool {
 	return t.oid == o.oid && t.ours == o.ours && t.overflow == o.overflow && t.risky == o.risky && t.copyable == o.copyable && t.foreign == o.foreign &&
-		slices.Equal(t.columns, o.columns) && slices.EqualFunc(t.uniques, o.uniques, slices.Equal)
+		slices.EqualFunc(t.actions, o.actions, action.same) && slices.Equal(t.columns, o.columns) && slices.EqualFunc(t.uniques, o.uniques, slices.Equal)
 }
 
 // querier is what both a pool and a transaction can do.
@@ -175,7 +176,7 @@ WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p', 'v', 'm', 'f
 	if err := readUniques(ctx, q, tab); err != nil {
 		return nil, err
 	}
-	return tab, nil
+	return tab, readActions(ctx, q, tab)
 }
 
 func (t *Target) readColumns(ctx context.Context, q querier, tab *table) error {

@@ -56,7 +56,8 @@ type Config struct {
 	// Logger receives what an operator may want to know. Default: nothing is logged.
 	Logger *slog.Logger
 
-	copyRows int // see minCopyRows; tests set it
+	copyRows    int // see minCopyRows; tests set it
+	mergeValues int // see minMergeValues; tests set it
 }
 
 // controlConns is how many of the connections are not for data. What may wait at the server for
@@ -73,6 +74,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.MaxColumns, 1000)
 	setDefault(&c.MaxTables, 10_000)
 	setDefault(&c.copyRows, minCopyRows)
+	setDefault(&c.mergeValues, minMergeValues)
 	setDefault(&c.ApplicationName, "tailrace")
 	if c.Tally == nil {
 		c.Tally = &tally.Tally{}

@@ -74,8 +74,11 @@ func (p *plan) copySQL(v verb, mask []byte) string {
 // tryCopy copies entries straight into the table, and reports whether it did: not if they are few, or
 // if some of them are there already.
 func (x *tx) tryCopy(ctx context.Context, b *batch, muts []logical.Mutation, entries []entry, g *groupSQL) (bool, error) {
-	if g.copy == "" || len(entries) < x.s.t.cfg.copyRows || !b.table.copies.worthwhile() {
+	if g.copy == "" || len(entries) < x.s.t.cfg.copyRows {
 		return false, nil
+	}
+	if !b.table.copies.worthwhile() {
+		return x.tryMerge(ctx, b, muts, entries, g)
 	}
 	if err := x.beforeCopy(ctx, b.table); err != nil {
 		return false, err
@@ -87,7 +90,7 @@ func (x *tx) tryCopy(ctx context.Context, b *batch, muts []logical.Mutation, ent
 		b.table.copies.note(false)
 		x.w.add(statement{sql: "ROLLBACK TO SAVEPOINT copy", what: "savepoint"})
 		x.w.add(statement{sql: "RELEASE SAVEPOINT copy", what: "savepoint"})
-		return false, nil
+		return x.tryMerge(ctx, b, muts, entries, g)
 	}
 	if err != nil {
 		return false, x.explainCopy(ctx, err, b, entries)

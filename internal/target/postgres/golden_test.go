@@ -82,6 +82,7 @@ func goldenSQL(t *testing.T, crdb bool) string {
 	mask[5], mask[6] = 0, 0
 	if g := p.groupSQL(verbUpsert, mask); g.copy != "" {
 		say("many new rows", g.copy)
+		say("many rows of which some are there", g.merge.create+";\n"+g.merge.copy+";\n"+g.merge.merge)
 	}
 	for n, step := range migrations() {
 		say(fmt.Sprintf("staging tables, version %d", n+1), strings.TrimSuffix(strings.TrimSpace(strings.ReplaceAll(step, "STAGING.", target.staging)), ";"))

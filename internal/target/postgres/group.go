@@ -35,9 +35,10 @@ const (
 // A groupSQL is the statement for rows of one table that carry the same columns.
 type groupSQL struct {
 	sql     string
-	columns []int  // of the table, one parameter each
-	old     []int  // columns of the key, whose old values follow as parameters
-	copy    string // COPY of the same columns; "" if that cannot be done
+	columns []int     // of the table, one parameter each
+	old     []int     // columns of the key, whose old values follow as parameters
+	copy    string    // COPY of the same columns; "" if that cannot be done
+	merge   *mergeSQL // the way by a temporary table; nil if there is none
 }
 
 // groupSQL returns the statement for a verb and a mask, which the table remembers.
@@ -52,6 +53,9 @@ func (p *plan) groupSQL(v verb, mask []byte) *groupSQL {
 	g := &sqlBuilder{plan: p, mask: mask}
 	g.build(v)
 	made := &groupSQL{sql: string(g.buf), columns: g.columns, old: g.old, copy: p.copySQL(v, mask)}
+	if made.copy != "" {
+		made.merge = p.mergeSQL(v, mask)
+	}
 	p.table.sqls.Store(string(key), made)
 	return made
 }
@@ -64,6 +68,7 @@ type sqlBuilder struct {
 	buf     []byte
 	columns []int
 	old     []int
+	temp    string // where the rows come from, if not from arrays
 }
 
 func (g *sqlBuilder) text(s string) { g.buf = append(g.buf, s...) }
@@ -95,11 +100,7 @@ func (g *sqlBuilder) build(v verb) {
 			g.text(")")
 		}
 	case verbTruncate:
-		if g.plan.table.foreign { // TRUNCATE does not look at the rows that refer to it
-			g.text("DELETE FROM ")
-		} else {
-			g.text("TRUNCATE ")
-		}
+		g.text("DELETE FROM ") // TRUNCATE would show the empty table to readers whose snapshot is older (ATOMIC)
 		g.tableName()
 	}
 }
@@ -274,6 +275,10 @@ func (g *sqlBuilder) sets(at int) bool {
 
 // rows writes the table expression, and notes the parameters.
 func (g *sqlBuilder) rows(v verb, wanted func(at int) bool) {
+	if g.temp != "" {
+		g.tempRows()
+		return
+	}
 	g.text("unnest(")
 	var names []byte
 	param := 0

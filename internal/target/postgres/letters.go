@@ -19,11 +19,11 @@ func (x *tx) setAside(l *logical.DeadLetter) {
 	}
 	fingerprint := l.Fingerprint()
 	x.w.add(statement{
-		sql: `INSERT INTO ` + x.s.t.staging + `dead_letters (loop, stamp, relation, key, op, payload, reason, time, fingerprint)
-VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::text, $6::bytea, $7::text, $8::timestamptz, $9::bytea)
+		sql: `INSERT INTO ` + x.s.t.staging + `dead_letters (loop, stamp, relation, key, op, payload, reason, time, fingerprint, position)
+VALUES ($1::text, $2::text, $3::text, $4::bytea, $5::text, $6::bytea, $7::text, $8::timestamptz, $9::bytea, $10::bigint)
 ON CONFLICT (loop, fingerprint) DO NOTHING`, what: "store a dead letter",
 		params: x.w.textParams(text(x.s.claim.Loop), jsonText(l.Stamp), text(printable(l.Table)), hexBytes(l.Key), text(l.Op.String()),
-			hexBytes(l.Payload), text(printable(l.Reason)), timeText(at), hexBytes(fingerprint[:])),
+			hexBytes(l.Payload), text(printable(l.Reason)), timeText(at), hexBytes(fingerprint[:]), text(formatInt(int64(l.Position)))),
 		asText: true,
 	})
 }
@@ -61,7 +61,7 @@ func (t *Target) ListDeadLetters(ctx context.Context, loop string, after int64, 
 	var letters []logical.DeadLetter
 	err := t.lettersDo(ctx, func(tx pgx.Tx) error {
 		letters = nil
-		rows, err := tx.Query(ctx, `SELECT id, stamp, relation, key, op, payload, reason, time FROM `+t.staging+`dead_letters
+		rows, err := tx.Query(ctx, `SELECT id, stamp, relation, key, op, payload, reason, time, coalesce(position, id) FROM `+t.staging+`dead_letters
 WHERE loop = $1 AND id > $2 ORDER BY id LIMIT $3`, loop, after, limit)
 		if err != nil {
 			return err
@@ -71,7 +71,7 @@ WHERE loop = $1 AND id > $2 ORDER BY id LIMIT $3`, loop, after, limit)
 			l := logical.DeadLetter{Loop: loop}
 			var stamp *string
 			var op string
-			if err := rows.Scan(&l.ID, &stamp, &l.Table, &l.Key, &op, &l.Payload, &l.Reason, &l.Time); err != nil {
+			if err := rows.Scan(&l.ID, &stamp, &l.Table, &l.Key, &op, &l.Payload, &l.Reason, &l.Time, &l.Position); err != nil {
 				return err
 			}
 			if stamp != nil {

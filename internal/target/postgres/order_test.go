@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/tailrace-cdc/tailrace/logical"
@@ -150,6 +151,26 @@ func TestMissingColumnsMayBeIgnored(t *testing.T) {
 		} else if !ignore {
 			wantRetry(t, "a missing column", err, `"email"`, "ALTER TABLE")
 		}
+	}
+}
+
+// TestUserWithoutTemporaryTables: large batches go another way.
+func TestUserWithoutTemporaryTables(t *testing.T) {
+	t.Parallel()
+	owner := open(t, Config{})
+	database := rows(t, owner, "SELECT current_database()")[0][0]
+	user := "app_" + database // users are the server's
+	exec(t, owner, fmt.Sprintf("CREATE ROLE %[1]s LOGIN; GRANT ALL ON SCHEMA public TO %[1]s; GRANT CREATE ON DATABASE %[2]s TO %[1]s; REVOKE TEMPORARY ON DATABASE %[2]s FROM PUBLIC", user, database))
+	target := open(t, Config{DSN: strings.Replace(owner.cfg.DSN, "postgres@", user+"@", 1), copyRows: 1, mergeValues: 1})
+	s := take(t, target, "loop", "me")
+	_, mut := value(1)
+	for range 4 {
+		if err := logicaltest.Apply(t.Context(), s, mut(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !target.noTemp.Load() {
+		t.Error("no temporary table was tried")
 	}
 }
 

@@ -52,6 +52,24 @@ func TestConformanceOfOtherVersions(t *testing.T) {
 	}
 }
 
+// TestConformanceOfMerge takes the way by temporary tables also for small batches, with and without a pooler.
+func TestConformanceOfMerge(t *testing.T) {
+	t.Parallel()
+	port := testenv.StartPgBouncer(t, portOf(t, open(t, Config{})))
+	for _, pooled := range []bool{false, true} {
+		t.Run(fmt.Sprintf("pooled %v", pooled), func(t *testing.T) {
+			t.Parallel()
+			logicaltest.RunTarget(t, func(t testing.TB) logical.Target {
+				cfg := Config{DSN: env.Postgres(t), copyRows: 1, mergeValues: 1, Pooled: pooled}
+				if pooled {
+					cfg.DSN = viaPort(t, cfg.DSN, port)
+				}
+				return open(t, cfg)
+			}, conformance())
+		})
+	}
+}
+
 // TestConformanceOfCopy takes the way of large batches also for small ones.
 func TestConformanceOfCopy(t *testing.T) {
 	t.Parallel()

@@ -17,10 +17,10 @@ import (
 
 func TestRandomTablesAndValuesReadBackEqual(t *testing.T) {
 	t.Parallel()
-	for _, copyRows := range []int{1, 1 << 30} {
-		t.Run(fmt.Sprintf("copy from %d rows", copyRows), func(t *testing.T) {
+	for name, cfg := range map[string]Config{"arrays": {copyRows: 1 << 30}, "copy": {copyRows: 1}, "merge": {copyRows: 1, mergeValues: 1}} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			testRandomTables(t, Config{copyRows: copyRows}, testenv.Count(12, 500))
+			testRandomTables(t, cfg, testenv.Count(12, 500))
 		})
 	}
 }

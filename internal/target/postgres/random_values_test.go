@@ -143,7 +143,9 @@ func kindsOfValues() []kindOfValue {
 		return fmt.Sprintf("%b", n)
 	}
 	return []kindOfValue{
-		{"bigint", true, randomInt(64)}, {"integer", true, randomInt(32)}, {"smallint", true, randomInt(16)},
+		{"bigint", true, randomInt(64)},
+		{"integer", true, randomInt(32)},
+		{"smallint", true, randomInt(16)},
 		{"text", true, func(r *rand.Rand) (logical.Value, string) {
 			s := randomText(r)
 			return logical.Text(s), quoteLiteral(s)
@@ -155,12 +157,16 @@ func kindsOfValues() []kindOfValue {
 			}
 			return logical.UUID(&id), quoteLiteral(fmt.Sprintf("%x", id))
 		}},
-		{"timestamptz", true, randomTime}, {"numeric", true, randomNumeric}, {"boolean", true, func(r *rand.Rand) (logical.Value, string) {
+		{"timestamptz", true, randomTime},
+		{"numeric", true, randomNumeric},
+		{"boolean", true, func(r *rand.Rand) (logical.Value, string) {
 			b := r.IntN(2) == 0
 			return logical.Bool(b), strconv.FormatBool(b)
 		}},
-		{`"Mo od"`, true, asText("sad", "so-so", `Very "happy"`, "'")}, {"date", true, asText("2024-02-29", "0044-03-15 BC", "infinity", "-infinity", "5874897-12-31")},
-		{"inet", true, asText("10.0.0.1/8", "::1", "fe80::/10")}, {"bit(5)", true, func(r *rand.Rand) (logical.Value, string) {
+		{`"Mo od"`, true, asText("sad", "so-so", `Very "happy"`, "'")},
+		{"date", true, asText("2024-02-29", "0044-03-15 BC", "infinity", "-infinity", "5874897-12-31")},
+		{"inet", true, asText("10.0.0.1/8", "::1", "fe80::/10")},
+		{"bit(5)", true, func(r *rand.Rand) (logical.Value, string) {
 			text := fmt.Sprintf("%05b", r.IntN(32))
 			return logical.Text(text), quoteLiteral(text)
 		}},
@@ -171,7 +177,8 @@ func kindsOfValues() []kindOfValue {
 			}
 			return logical.Bytes(b), quoteLiteral(fmt.Sprintf(`\x%x`, b))
 		}},
-		{"double precision", false, randomFloat}, {"real", false, func(r *rand.Rand) (logical.Value, string) {
+		{"double precision", false, randomFloat},
+		{"real", false, func(r *rand.Rand) (logical.Value, string) {
 			f := math.Float32frombits(r.Uint32())
 			return logical.Float64(float64(f)), quoteLiteral(strconv.FormatFloat(float64(f), 'g', -1, 32))
 		}},
@@ -191,7 +198,9 @@ func kindsOfValues() []kindOfValue {
 			v, text := randomTime(r)
 			return v, strings.Replace(text, "+00", "", 1)
 		}},
-		{"interval", false, randomInterval}, {"time", false, asText("00:00:00", "24:00:00", "12:34:56.789012")}, {"timetz", false, asText("12:00:00+02", "00:00:00.000001-15:59")},
+		{"interval", false, randomInterval},
+		{"time", false, asText("00:00:00", "24:00:00", "12:34:56.789012")},
+		{"timetz", false, asText("12:00:00+02", "00:00:00.000001-15:59")},
 		{"json", false, func(*rand.Rand) (logical.Value, string) {
 			text := `{"a":  1.0, "a": [null, "\u00e9'"]}`
 			return logical.JSON(text), quoteLiteral(text)
@@ -200,7 +209,9 @@ func kindsOfValues() []kindOfValue {
 			text := fmt.Sprintf(`{"n": %d, "deep": {"x": [true, null, "%d"]}}`, r.Int64(), r.IntN(10))
 			return logical.JSON(text), quoteLiteral(text)
 		}},
-		{"integer[]", false, arrays(number)}, {"text[]", false, arrays(randomText)}, {"numeric[]", false, arrays(decimal)},
+		{"integer[]", false, arrays(number)},
+		{"text[]", false, arrays(randomText)},
+		{"numeric[]", false, arrays(decimal)},
 		{`"Mo od"[]`, false, arrays(func(r *rand.Rand) string { return []string{"sad", "so-so", `Very "happy"`}[r.IntN(3)] })},
 		{"interval[]", false, arrays(func(r *rand.Rand) string { _, text := randomInterval(r); return strings.Trim(text, "'") })},
 		{`"posi tive"`, false, func(r *rand.Rand) (logical.Value, string) {
@@ -216,10 +227,18 @@ func kindsOfValues() []kindOfValue {
 			s := string(text[:min(8, len(text))])
 			return logical.Text(s), quoteLiteral(s)
 		}},
-		{"char(6)", false, asText("", "ab", "äöüßab")}, {"int4range", false, asText("[1,5)", "(,7]", "empty", "(,)")},
-		{"tstzrange", false, asText(`["2024-01-01 00:00:00+00","infinity")`, "empty")}, {"int4multirange", false, asText("{}", "{[1,2),[5,9)}")},
-		{"cidr", false, asText("10.0.0.0/8")}, {"macaddr", false, asText("08:00:2b:01:02:03")}, {"point", false, asText("(1.5,-2)")},
-		{"box", false, asText("(1,2),(0,0)")}, {"tsvector", false, asText("'a':1 'b c':2", "")}, {"xml", false, asText("<a/>", "<b>ü</b>")},
-		{"pair", false, asText(`(1,"x y")`, "(,)")}, {"pg_lsn", true, asText("0/0", "16/B374D848")}, {"money", false, asText("12.34", "-0.01")},
+		{"char(6)", false, asText("", "ab", "äöüßab")},
+		{"int4range", false, asText("[1,5)", "(,7]", "empty", "(,)")},
+		{"tstzrange", false, asText(`["2024-01-01 00:00:00+00","infinity")`, "empty")},
+		{"int4multirange", false, asText("{}", "{[1,2),[5,9)}")},
+		{"cidr", false, asText("10.0.0.0/8")},
+		{"macaddr", false, asText("08:00:2b:01:02:03")},
+		{"point", false, asText("(1.5,-2)")},
+		{"box", false, asText("(1,2),(0,0)")},
+		{"tsvector", false, asText("'a':1 'b c':2", "")},
+		{"xml", false, asText("<a/>", "<b>ü</b>")},
+		{"pair", false, asText(`(1,"x y")`, "(,)")},
+		{"pg_lsn", true, asText("0/0", "16/B374D848")},
+		{"money", false, asText("12.34", "-0.01")},
 	}
 }

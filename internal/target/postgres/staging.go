@@ -83,6 +83,9 @@ ALTER TABLE STAGING.memo ADD COLUMN IF NOT EXISTS skip bigint NOT NULL DEFAULT 0
 -- Of letters that were set aside twice one is kept. Those of before have no fingerprint.
 ALTER TABLE STAGING.dead_letters ADD COLUMN IF NOT EXISTS fingerprint bytea;
 CREATE UNIQUE INDEX IF NOT EXISTS dead_letters_fingerprint ON STAGING.dead_letters (loop, fingerprint);
+`, `
+-- The place in the transaction. Those of before have none: their ids tell their order.
+ALTER TABLE STAGING.dead_letters ADD COLUMN IF NOT EXISTS position bigint;
 `}
 }
 

@@ -23,6 +23,7 @@ type Target struct {
 	waiters chan struct{} // holds a token for each control connection that may wait for somebody's lock
 	catalog *catalog
 	works   sync.Pool   // of *work
+	noTemp  atomic.Bool // the user may not make temporary tables
 	staged  atomic.Bool // the staging tables are known to be there
 	crdb    atomic.Bool // the server is CockroachDB
 

@@ -27,6 +27,7 @@ type tx struct {
 	inside bool     // of a call of Apply
 	guard  bool     // what fails after the savepoint can be given up to it
 	copied []*table // tables that are locked and whose columns were compared
+	temps  []string // temporary tables that hold rows
 	noted  noted    // what is counted when it is committed
 	ended  bool
 	err    error // what went wrong; only Rollback may follow

@@ -22,9 +22,9 @@ func (w *writer) setAside(loop string, letters []logical.DeadLetter, now time.Ti
 			stamp = string(l.Stamp)
 		}
 		fingerprint := l.Fingerprint()
-		err := w.exec(`INSERT INTO _tailrace_dead_letters (loop, stamp, relation, key, op, payload, reason, time, fingerprint)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (loop, fingerprint) DO NOTHING`,
-			loop, stamp, l.Table, l.Key, l.Op.String(), l.Payload, l.Reason, at.UnixNano(), fingerprint[:])
+		err := w.exec(`INSERT INTO _tailrace_dead_letters (loop, stamp, relation, key, op, payload, reason, time, fingerprint, position)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (loop, fingerprint) DO NOTHING`,
+			loop, stamp, l.Table, l.Key, l.Op.String(), l.Payload, l.Reason, at.UnixNano(), fingerprint[:], int64(l.Position))
 		if err != nil {
 			return err
 		}
@@ -36,11 +36,11 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (loop, fingerprint) DO NOTHING`,
 func (t *Target) ListDeadLetters(ctx context.Context, loop string, after int64, limit int) ([]logical.DeadLetter, error) {
 	var letters []logical.DeadLetter
 	err := t.read(ctx, func(w *writer) error {
-		return w.query(`SELECT id, stamp, relation, key, op, payload, reason, time FROM _tailrace_dead_letters
+		return w.query(`SELECT id, stamp, relation, key, op, payload, reason, time, coalesce(position, id) FROM _tailrace_dead_letters
 WHERE loop = ? AND id > ? ORDER BY id LIMIT ?`, func(s *sqlite3.Stmt) error {
 			l := logical.DeadLetter{
 				ID: s.ColumnInt64(0), Loop: loop, Table: s.ColumnText(2), Key: s.ColumnBlob(3, nil), Op: logical.OpNamed(s.ColumnText(4)),
-				Payload: s.ColumnBlob(5, nil), Reason: s.ColumnText(6), Time: columnTime(s, 7),
+				Payload: s.ColumnBlob(5, nil), Reason: s.ColumnText(6), Time: columnTime(s, 7), Position: int(s.ColumnInt64(8)),
 			}
 			if s.ColumnType(1) != sqlite3.NULL {
 				l.Stamp = []byte(s.ColumnText(1))

@@ -65,6 +65,9 @@ ALTER TABLE _tailrace_memo ADD COLUMN skip INTEGER NOT NULL DEFAULT 0;
 -- Of letters that were set aside twice one is kept. Those of before have no fingerprint.
 ALTER TABLE _tailrace_dead_letters ADD COLUMN fingerprint BLOB;
 CREATE UNIQUE INDEX _tailrace_dead_letters_fingerprint ON _tailrace_dead_letters (loop, fingerprint);
+`, `
+-- The place in the transaction. Those of before have none: their ids tell their order.
+ALTER TABLE _tailrace_dead_letters ADD COLUMN position INTEGER;
 `}
 }
 

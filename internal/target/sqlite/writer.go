@@ -56,6 +56,7 @@ func (w *writer) ready(ctx context.Context) error {
 }
 
 func (w *writer) open(ctx context.Context) error {
+	makeFile(w.cfg.Path)
 	db, err := sqlite3.OpenFlags(w.cfg.Path, sqlite3.OPEN_READWRITE|sqlite3.OPEN_CREATE)
 	if err != nil {
 		return w.classify(err, "open")
@@ -73,7 +74,11 @@ func (w *writer) open(ctx context.Context) error {
 	if w.file, err = os.Stat(w.cfg.Path); err != nil {
 		return errors.Wrap(err, "sqlite: open")
 	}
-	return w.migrate()
+	if err := w.migrate(); err != nil {
+		return err
+	}
+	hide(w.cfg.Path, w.file.Mode())
+	return nil
 }
 
 // pragmas sets how the file is written, and insists on what DURABLE THERE rests on.

@@ -66,7 +66,7 @@ func (r *rejects) Any() bool {
 	return len(r.open) > 0
 }
 
-func (r *rejects) Joins(_ logical.Stamp, m *logical.Mutation) bool {
+func (r *rejects) Joins(_ logical.Stamp, _ int, m *logical.Mutation) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return m.Values != nil && r.open[m.Values[0].Int64()]

@@ -13,8 +13,10 @@ type item struct {
 	mut   logical.Mutation
 	tx    stamp.ID
 	seq   uint64 // its place in source order
+	at    int    // its place in its transaction
 	hash  uint64 // of its key, or 0 if that is not known
 	bytes int64  // what it holds of the budget
+	alone bool   // it is a barrier
 }
 
 // A shard is a queue of mutations that are applied one after the other. It is guarded by the fan's

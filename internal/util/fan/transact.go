@@ -94,7 +94,7 @@ func (w *worker) setAside(items []item, r Rejected, letter logical.DeadLetter) e
 func (w *worker) fill(items []item, merge bool) error {
 	w.muts, w.hashes = w.muts[:0], w.hashes[:0]
 	w.letters, w.settled, w.memo = w.letters[:0], w.settled[:0], nil
-	if w.fan.cfg.Memo != nil && items[0].mut.Op.Barrier() {
+	if w.fan.cfg.Memo != nil && items[0].alone {
 		w.memo = w.barrierMemo()
 	}
 	if w.forced != nil {
@@ -108,7 +108,7 @@ func (w *worker) fill(items []item, merge bool) error {
 	}
 	for i := range items {
 		it := &items[i]
-		if joins != nil && joins.Joins(w.stampOf(it), &it.mut) {
+		if joins != nil && joins.Joins(w.stampOf(it), it.at, &it.mut) {
 			r := w.rejected(it, nil)
 			d := w.fan.cfg.OnReject(w.ctx, r)
 			switch d.Verdict {

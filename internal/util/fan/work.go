@@ -118,7 +118,7 @@ func (f *Fan) landed(items []item) (bytes int64) {
 	if advanced {
 		f.advanced()
 	}
-	if items[0].mut.Op.Barrier() {
+	if items[0].alone {
 		f.skip, f.unsure = f.barrier, false
 	}
 	f.left -= len(items)
@@ -252,7 +252,7 @@ func (w *worker) rejected(it *item, err error) Rejected {
 	if errors.Is(err, errJoins) {
 		err = nil
 	}
-	return Rejected{Stamp: w.stampOf(it), Mutation: &it.mut, Err: err}
+	return Rejected{Stamp: w.stampOf(it), Position: it.at, Mutation: &it.mut, Err: err}
 }
 
 func (w *worker) stampOf(it *item) logical.Stamp {
