@@ -8,7 +8,6 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/target/tally"
-	"github.com/tailrace-cdc/tailrace/internal/util/ident"
 	"github.com/tailrace-cdc/tailrace/internal/util/outbound"
 )
 
@@ -97,8 +96,8 @@ func (c Config) validate() error {
 		return errors.New("postgres: a setting is negative")
 	}
 	for _, name := range []string{c.StagingSchema, c.Schema} {
-		if ident.NewSpace(nameRules()).Assign(name, "") != name {
-			return errors.Errorf("postgres: %q cannot be the name of a schema", name)
+		if schemaSpace().Assign(name, "") != name {
+			return errors.Errorf("postgres: %q cannot be the name of a schema: give one of at most 63 bytes that does not begin with pg_ and is none of the server's own", name)
 		}
 	}
 	return nil

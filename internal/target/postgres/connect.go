@@ -49,14 +49,11 @@ func (t *Target) newPool(size int) (*pgxpool.Pool, error) {
 func (t *Target) afterConnect(ctx context.Context, c *pgconn.PgConn, asked *pgconn.Config) error {
 	crdb := c.ParameterStatus("crdb_version") != ""
 	t.crdb.Store(crdb)
-	if t.cfg.Pooled {
+	if t.cfg.Pooled && t.staged.Load() {
 		return nil // each transaction sets what it needs
 	}
-	calls := make([]string, 0, 8)
-	for _, s := range t.settings(crdb) {
-		calls = append(calls, fmt.Sprintf("set_config('%s', %s, false)", s.name, s.value))
-	}
-	results, err := c.Exec(ctx, "SELECT "+strings.Join(calls, ", ")).ReadAll()
+	// Behind a pooler they hold for this statement, and are read for the log.
+	results, err := c.Exec(ctx, t.setSettings(crdb, t.cfg.Pooled)).ReadAll()
 	if err != nil {
 		return errors.Wrap(err, "postgres: session settings")
 	}
@@ -65,7 +62,7 @@ func (t *Target) afterConnect(ctx context.Context, c *pgconn.PgConn, asked *pgco
 	}
 	attrs := []any{
 		"host", c.Conn().RemoteAddr().String(), "server_version", c.ParameterStatus("server_version"),
-		"tls", string(tlsOf(c, asked)), "cockroachdb", crdb,
+		"tls", string(tlsOf(c, asked)), "cockroachdb", crdb, "pooled", t.cfg.Pooled,
 	}
 	for i, s := range t.settings(crdb) {
 		attrs = append(attrs, s.name, string(results[0].Rows[0][i]))
@@ -95,10 +92,12 @@ func (t *Target) settings(crdb bool) []setting {
 }
 
 // localSettings is the statement that makes them hold for one transaction, for poolers.
-func (t *Target) localSettings() string {
+func (t *Target) localSettings() string { return t.setSettings(t.crdb.Load(), true) }
+
+func (t *Target) setSettings(crdb, local bool) string {
 	calls := make([]string, 0, 8)
-	for _, s := range t.settings(t.crdb.Load()) {
-		calls = append(calls, fmt.Sprintf("set_config('%s', %s, true)", s.name, s.value))
+	for _, s := range t.settings(crdb) {
+		calls = append(calls, fmt.Sprintf("set_config('%s', %s, %t)", s.name, s.value, local))
 	}
 	return "SELECT " + strings.Join(calls, ", ")
 }

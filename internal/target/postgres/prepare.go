@@ -82,7 +82,7 @@ func (s *session) define(ctx context.Context, relations []*logical.Relation) err
 // mayHeal reports whether another try at once may succeed.
 func mayHeal(err error) bool {
 	switch sqlState(err) {
-	case "55P03", "40P01", "40001", "23505", "42P07", "42701", "42P06", "XX000": // locks, and the same made by others
+	case "55P03", "40P01", "40001", "23505", "42P07", "42701", "42710", "42P06", "XX000": // locks, and the same made by others
 		return true
 	}
 	return false
@@ -165,7 +165,9 @@ func (t *Target) definePoints(ctx context.Context, tx pgx.Tx, tab *table, relati
 	over := false
 	for _, c := range newColumns(relations, records) {
 		if tab != nil && adoptable(tab, c) {
-			added = append(added, record{role: roleName(c.Role), name: c.Name, target: c.Name})
+			r := record{role: roleName(c.Role), name: c.Name, target: c.Name}
+			records[r.key()] = r // or a field would adopt the column of its tag
+			added = append(added, r)
 			continue
 		}
 		if count >= t.cfg.MaxColumns {
@@ -245,7 +247,10 @@ type newTable struct {
 func (t *Target) makeTable(ctx context.Context, tx pgx.Tx, made newTable) (tableName, error) {
 	name := tableName{schema: made.schema}
 	space := ident.NewSpace(nameRules())
-	rows, err := tx.Query(ctx, "SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = $1", name.schema)
+	// A table is a type, too. The types of arrays that the server names itself give way.
+	rows, err := tx.Query(ctx, `SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = $1
+UNION SELECT y.typname FROM pg_type AS y JOIN pg_namespace AS n ON n.oid = y.typnamespace
+WHERE n.nspname = $1 AND NOT EXISTS (SELECT 1 FROM pg_type AS e WHERE e.typarray = y.oid)`, name.schema)
 	if err != nil {
 		return name, err
 	}
