@@ -105,17 +105,19 @@ func (t *Target) setSettings(crdb, local bool) string {
 func millis(d time.Duration) string { return "'" + strconv.FormatInt(d.Milliseconds(), 10) + "'" }
 
 // transactSlowly is transact for what may wait for locks that transactions with data, or other
-// programs, hold: raising an epoch, making tables. It leaves a connection to those that do not.
-func (t *Target) transactSlowly(ctx context.Context, fn func(tx pgx.Tx) error) error {
-	select {
-	case t.waiters <- struct{}{}:
-		defer func() { <-t.waiters }()
-	case <-t.closed:
-		return t.open()
-	case <-ctx.Done():
-		return classify(ctx, context.Cause(ctx))
+// programs, hold: raising an epoch, making tables. It leaves a connection to those that do not, and waits at most
+// for the given time for each lock.
+func (t *Target) transactSlowly(ctx context.Context, s *slot, wait time.Duration, fn func(tx pgx.Tx) error) error {
+	if err := s.enter(ctx, t.closed); err != nil {
+		return err
 	}
-	return t.transact(ctx, fn)
+	defer s.leave()
+	return t.transact(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", max(1, wait.Milliseconds()))); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
 }
 
 // transact runs fn in a transaction on a connection that is not for data. It must not wait for long. Its isolation is read
