@@ -104,7 +104,7 @@ type table struct {
 	records  map[string]record // of columns, if it is ours
 	overflow int               // the column for values that have none of their own; -1 if there is none
 
-	columnNames string   // of all columns, each with a byte 1 behind it; see beforeCopy
+	columnNames string   // of all columns, as a text[]; see beforeCopy
 	columnTypes string   // the same with their types
 	sqls        sync.Map // verb, mask and key → *groupSQL
 	copies      copyState
@@ -189,6 +189,7 @@ WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`
 		return err
 	}
 	defer rows.Close()
+	var names, types []string
 	for rows.Next() {
 		var c column
 		var modifier int32
@@ -209,10 +210,10 @@ WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`
 		// Collations other than the default, "C" and "POSIX" may hold texts equal that are not.
 		c.inexact = c.wire == wireCast || c.wire == wireFloat4 || c.wire == wireFloat8 || collation > 1000
 		tab.always = tab.always || c.identity
-		tab.columnNames += c.name + "\x01"
-		tab.columnTypes += fmt.Sprintf("%s %d,", c.name, typeOID)
+		names, types = append(names, c.name), append(types, fmt.Sprintf("%s %d", c.name, typeOID))
 		tab.columns = append(tab.columns, c)
 	}
+	tab.columnNames, tab.columnTypes = textArray(names), textArray(types)
 	return rows.Err()
 }
 
