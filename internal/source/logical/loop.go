@@ -47,6 +47,9 @@ type Loop struct {
 	// uncleanUntil, where the source ended when the run began, or nil if it could not tell.
 	cutShort     bool
 	uncleanUntil logical.Stamp
+	// torn is a transaction that a fan was made to give up, when parts of it had landed; nil if there was none.
+	// The target is not clean before it has been read again.
+	torn logical.Stamp
 
 	cancel  context.CancelCauseFunc // ends the applying, and all else
 	stopped context.CancelFunc      // asks the loop to drain and end

@@ -199,11 +199,14 @@ func (s *switcher) steer(ctx context.Context) error {
 	return nil
 }
 
-// passed reports whether everything has landed that a fan which was cut short may have left in the target.
+// passed reports whether everything has landed that is in the target in part: what a fan which was cut short may
+// have left, a backfill, and a transaction that was torn.
 func (s *switcher) passed(staleness mode.Staleness) bool {
 	l := s.w.loop
 	switch {
 	case s.backfilling, s.backfilled != nil && l.point().Compare(s.backfilled) < 0:
+		return false
+	case l.torn != nil && l.point().Compare(l.torn) < 0:
 		return false
 	case !l.cutShort:
 		return true
