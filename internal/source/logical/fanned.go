@@ -114,6 +114,9 @@ func (s *fanned) partial() bool { return false }
 // oldest implements sink.
 func (s *fanned) oldest() (logical.Stamp, bool) { return s.fan.Oldest() }
 
+// kick implements sink.
+func (s *fanned) kick() { s.fan.Kick() }
+
 // stop implements sink.
 func (s *fanned) stop(cause error) {
 	s.cancel(cause)
