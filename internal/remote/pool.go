@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pkg/errors"
+
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -19,6 +21,7 @@ type Pool struct {
 
 	mu      sync.Mutex
 	targets map[string]*shared
+	closed  bool
 }
 
 type shared struct {
@@ -36,9 +39,14 @@ func NewPool(log *slog.Logger) *Pool {
 	return p
 }
 
-// Close ends what is being opened, and waits for it. It comes after the last Get; what is open stays open until
-// it is given back.
+// ErrClosed is why a pool opens no more targets.
+var ErrClosed = errors.New("the server is stopping: no more targets are opened")
+
+// Close ends what is being opened, and waits for it. What is open stays open until it is given back.
 func (p *Pool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
 	p.stop()
 	p.openers.Wait()
 }
@@ -56,7 +64,10 @@ func (p *Pool) Get(ctx context.Context, key string, open func(context.Context) (
 		return nil, nil, err
 	}
 	if mine {
-		p.openers.Go(func() { s.open(p.ctx, open) })
+		go func() {
+			defer p.openers.Done()
+			p.open(key, s, open)
+		}()
 	}
 	select {
 	case <-s.opening:
@@ -72,12 +83,19 @@ func (p *Pool) Get(ctx context.Context, key string, open func(context.Context) (
 	return s.target, func() { once.Do(func() { p.release(key, s) }) }, nil
 }
 
-func (s *shared) open(ctx context.Context, open func(context.Context) (logical.Target, error)) {
-	defer close(s.opening)
-	ctx, cancel := context.WithTimeout(ctx, openWithin)
+// open opens the target of a key, and closes it again if nobody waits for it any more.
+func (p *Pool) open(key string, s *shared, open func(context.Context) (logical.Target, error)) {
+	ctx, cancel := context.WithTimeout(p.ctx, openWithin)
 	defer cancel()
 	if s.target, s.err = open(ctx); s.err != nil {
 		s.target = nil // also where it is a nil pointer of some type
+	}
+	p.mu.Lock()
+	close(s.opening)
+	unused := s.users == 0
+	p.mu.Unlock()
+	if unused {
+		p.end(key, s)
 	}
 }
 
@@ -86,7 +104,12 @@ func (p *Pool) join(ctx context.Context, key string) (s *shared, mine bool, err 
 	for {
 		p.mu.Lock()
 		s, ok := p.targets[key]
+		if !ok && p.closed {
+			p.mu.Unlock()
+			return nil, false, ErrClosed
+		}
 		if !ok {
+			p.openers.Add(1)
 			s = &shared{opening: make(chan struct{}), closed: make(chan struct{})}
 			p.targets[key] = s
 		}
@@ -104,23 +127,19 @@ func (p *Pool) join(ctx context.Context, key string) (s *shared, mine bool, err 
 	}
 }
 
-// release ends a use. The last one closes the target.
+// release ends a use. The last one closes the target; what is still being opened is closed then.
 func (p *Pool) release(key string, s *shared) {
 	p.mu.Lock()
 	s.users--
 	last := s.users == 0
-	p.mu.Unlock()
-	if !last {
-		return
-	}
 	select {
 	case <-s.opening:
-		p.end(key, s)
 	default:
-		p.openers.Go(func() { // nobody waits for it any more
-			<-s.opening
-			p.end(key, s)
-		})
+		last = false
+	}
+	p.mu.Unlock()
+	if last {
+		p.end(key, s)
 	}
 }
 

@@ -113,6 +113,16 @@ func (s *Service) Bucket(id metadata.ID) (metadata.Bucket, error) {
 	return b, nil
 }
 
+// DeletableBucket returns a bucket, also one that is being deleted: that may have to be gone on with.
+func (s *Service) DeletableBucket(id metadata.ID) (metadata.Bucket, error) {
+	for _, b := range s.directory.Load().all {
+		if b.ID == id {
+			return b, nil
+		}
+	}
+	return metadata.Bucket{}, &metadata.NotFoundError{Kind: metadata.KindBucket, Ref: id.String()}
+}
+
 // Buckets returns all buckets, the oldest first.
 func (s *Service) Buckets() []metadata.Bucket {
 	d := s.directory.Load()

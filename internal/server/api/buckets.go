@@ -150,7 +150,11 @@ func (a *API) updateBucket(c *call) error {
 }
 
 func (a *API) deleteBucket(c *call) error {
-	b, err := a.bucket(c)
+	id, err := c.pathID(metadata.KindBucket)
+	if err != nil {
+		return err
+	}
+	b, err := a.service.DeletableBucket(id)
 	if err != nil {
 		return err
 	}
