@@ -110,7 +110,7 @@ const (
 	StateStarting  State = "starting"  // the target has not been taken over yet
 	StateRunning   State = "running"   //
 	StateRetrying  State = "retrying"  // the last attempt failed; it is tried again
-	StateRejecting State = "rejecting" // the target rejects a mutation, and the policy is to stop
+	StateRejecting State = "rejecting" // the target rejects a mutation that is neither skipped nor set aside
 	StateStopped   State = "stopped"   //
 )
 
@@ -192,6 +192,16 @@ func (l *Loop) landed(txs, rows int) {
 func (l *Loop) succeeded() {
 	l.update(func(s *Status) { s.State, s.Err = StateRunning, nil })
 	l.recovered()
+}
+
+// mended is succeeded for what brings nothing to the target, and is only worth a word after a failure.
+func (l *Loop) mended() {
+	l.mu.Lock()
+	failing := l.status.Err != nil
+	l.mu.Unlock()
+	if failing {
+		l.succeeded()
+	}
 }
 
 // failed reports a failure that is going to be tried again.

@@ -310,18 +310,24 @@ func (w *writer) landed(stamp logical.Stamp, txs, rows int, bad badMutations) {
 // timed runs one statement within --applyTimeout.
 func (w *writer) timed(ctx context.Context, f func(context.Context) error) error {
 	timeout := w.config.ApplyTimeout
-	timed, cancel := context.WithTimeoutCause(ctx, timeout,
-		errors.Errorf("the target did not answer within --applyTimeout (%s)", timeout))
+	silent := errors.Errorf("the target did not answer within --applyTimeout (%s)", timeout)
+	timed, cancel := context.WithTimeoutCause(ctx, timeout, silent)
 	defer cancel()
 	err := f(timed)
-	if err != nil && ctx.Err() == nil && timed.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
-		return &logical.Error{
-			Err:   errors.WithMessage(context.Cause(timed), err.Error()),
-			Class: logical.ClassOf(err),
-			Hint:  "look for a lock held in the target, or raise --applyTimeout",
-		}
+	switch {
+	case err == nil || ctx.Err() != nil || timed.Err() == nil:
+		return err
+	case errors.Is(err, silent): // the target passes on why a context has ended
+		silent = err
+	case errors.Is(err, context.DeadlineExceeded):
+		silent = errors.WithMessage(silent, err.Error())
+	default:
+		return err
 	}
-	return err
+	return &logical.Error{
+		Err: silent, Class: logical.ClassOf(err),
+		Hint: "look for a lock held in the target, or raise --applyTimeout",
+	}
 }
 
 // encodeStamp returns what is stored of a stamp.
