@@ -66,6 +66,7 @@ type Loop struct {
 	bad     map[string]badMutations // of streamed transactions, by stored stamp
 	errLog  repeated                // failures at the target
 	srcLog  repeated                // failures at the source
+	srcErrs [sourceWorks]error      // the last ones, until the same succeeds
 	badLog  repeated                // rejected mutations
 }
 
@@ -92,7 +93,8 @@ type Status struct {
 	// Err is the last failure, nil when something has succeeded since; ErrAt is its time.
 	Err   error
 	ErrAt time.Time
-	// SourceErr is why reading the source failed last, nil when it has been read since.
+	// SourceErr is why reading the source failed last, or else telling it of progress; nil when that has succeeded
+	// since.
 	SourceErr error
 	// Rejected counts mutations that were set aside or discarded since the start.
 	Rejected int64
@@ -218,32 +220,6 @@ func (l *Loop) failed(err error) {
 	l.mu.Unlock()
 	if say {
 		l.log.Error("cannot apply; trying again", "error", err.Error(), "class", class.String(), "times", n)
-	}
-}
-
-// sourceFailed reports that reading the source, or telling it of progress, failed.
-func (l *Loop) sourceFailed(doing string, err error) {
-	l.update(func(s *Status) { s.SourceErr = err })
-	l.mu.Lock()
-	n, say := l.srcLog.repeats(err.Error(), 1, time.Now())
-	l.mu.Unlock()
-	if say {
-		l.log.Error("trouble with the source; trying again", "doing", doing, "error", err.Error(), "times", n)
-	}
-}
-
-// sourceHeard ends a run of failures at the source.
-func (l *Loop) sourceHeard() {
-	l.mu.Lock()
-	failing := l.status.SourceErr != nil
-	n := 0
-	if failing {
-		n = l.srcLog.reset()
-	}
-	l.mu.Unlock()
-	if failing {
-		l.update(func(s *Status) { s.SourceErr = nil })
-		l.log.Info("the source is read again", "failures", n)
 	}
 }
 
