@@ -62,12 +62,12 @@ type Loop struct {
 	running *writer // of the present run; nil between two
 	sink    sink    // that of its mode; nil between two runs
 	waiting map[*retry.Retry]struct{}
-	kicks   uint64                  // calls of Kick
-	bad     map[string]badMutations // of streamed transactions, by stored stamp
-	errLog  repeated                // failures at the target
-	srcLog  repeated                // failures at the source
-	srcErrs [sourceWorks]error      // the last ones, until the same succeeds
-	badLog  repeated                // rejected mutations
+	kicks   uint64             // calls of Kick
+	known   map[string]*known  // of streamed transactions, by stored stamp
+	errLog  repeated           // failures at the target
+	srcLog  repeated           // failures at the source
+	srcErrs [sourceWorks]error // the last ones, until the same succeeds
+	badLog  repeated           // rejected mutations
 }
 
 // Status is what a loop tells about itself.
@@ -297,22 +297,3 @@ func (l *Loop) staleness() mode.Staleness {
 	}
 	return mode.Since(time.Now(), at)
 }
-
-// badOf returns the mutations of a streamed transaction that are known to be rejected.
-func (l *Loop) badOf(stamp logical.Stamp) badMutations {
-	key, err := encodeStamp(stamp)
-	if err != nil {
-		return nil
-	}
-	return l.bad[string(key)]
-}
-
-// rememberBad keeps what badOf returns. There is one streamed transaction at a time, and both are
-// called by the goroutine that applies it.
-func (l *Loop) rememberBad(stamp logical.Stamp, bad badMutations) {
-	if key, err := encodeStamp(stamp); err == nil {
-		l.bad[string(key)] = bad
-	}
-}
-
-func (l *Loop) forgetBad(logical.Stamp) { clear(l.bad) }

@@ -137,10 +137,25 @@ func (w *writer) applyTo(ctx context.Context, tx logical.Tx, muts []logical.Muta
 			return err
 		}
 	}
-	if len(bad) > 0 && w.config.OnReject == logical.RejectDeadLetter {
-		return w.timed(ctx, func(ctx context.Context) error { return tx.SetAside(ctx, bad.letters()) })
+	return w.setAside(ctx, tx, bad)
+}
+
+// setAside stores the letters of the bad mutations.
+func (w *writer) setAside(ctx context.Context, tx logical.Tx, bad badMutations) error {
+	if len(bad) == 0 || w.config.OnReject != logical.RejectDeadLetter {
+		return nil
 	}
-	return nil
+	return w.timed(ctx, func(ctx context.Context) error { return tx.SetAside(ctx, bad.letters()) })
+}
+
+// applyNow applies mutations, and has every rejection told now.
+func (w *writer) applyNow(ctx context.Context, tx logical.Tx, muts []logical.Mutation) error {
+	if len(muts) > 0 {
+		if err := w.timed(ctx, func(ctx context.Context) error { return tx.Apply(ctx, muts) }); err != nil {
+			return err
+		}
+	}
+	return w.flush(ctx, tx)
 }
 
 // flush has the transaction send what it holds back, so that every rejection is told now.
