@@ -164,3 +164,21 @@ func TestKilledBackupsAndRestoresLeaveNothingThatLooksWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestBackupOfQueuesElsewhere: --queueDir, of a server that does not run.
+func TestBackupOfQueuesElsewhere(t *testing.T) {
+	t.Parallel()
+	queues, dir := filepath.Join(t.TempDir(), "q"), t.TempDir()
+	p := launch(t, t.TempDir(), "--queueDir", queues)
+	p.ok("stream", "pause", "default")
+	p.write("m v=1 1")
+	if code := p.stop(); code != 0 {
+		t.Fatalf("exit status %d", code)
+	}
+	if r := p.cli("backup", "--withQueues", "--to", filepath.Join(dir, "a")); r.code != 1 || !strings.Contains(r.err, "--queueDir") {
+		t.Errorf("without the flag: %+v", r)
+	}
+	if out := p.ok("backup", "--withQueues", "--json", "--queueDir", queues, "--to", filepath.Join(dir, "b")); !strings.Contains(out, ".seg") {
+		t.Errorf("there is no segment in it: %s", out)
+	}
+}

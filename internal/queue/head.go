@@ -17,7 +17,11 @@ type head struct {
 	closed bool     // Close has gone by: nothing is written, dropped or looked up any more
 	saved  Sequence // newest acknowledgement that is durable
 	stale  bool     // the cursor file lacks something else
-	scan   scanner  // for looking up where a block lies
+	looked int64    // when blocks behind one from the future were looked at
+
+	noticed noticed // of at and those behind it; guarded by Queue.mu
+	warned  bool    // of that; guarded by Queue.mu
+	scan    scanner // for looking up where a block lies
 }
 
 // The head looks at headers only, so it reads in small pieces.
@@ -198,6 +202,7 @@ func (q *Queue) walk(from place, end int64, target Sequence) (place, badRange, e
 		return place{}, badRange{}, errors.WithStack(err)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
+	q.learnSince(from.seg, f)
 	s := &q.head.scan
 	*s = scanner{window: window{file: f, mem: s.mem, chunk: headChunk}, seed: from.seg.seed, off: from.off, limit: end, heads: true, last: target}
 	b, err := s.next()

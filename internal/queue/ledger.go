@@ -147,7 +147,7 @@ func (x *Loss) join(next Loss) {
 	x.Bytes += next.Bytes
 	x.Exact = x.Exact && next.Exact
 	x.Time = next.Time
-	if x.Oldest == 0 {
+	if x.Oldest == 0 || next.Oldest != 0 && next.Oldest < x.Oldest {
 		x.Oldest = next.Oldest
 	}
 	x.Newest = max(x.Newest, next.Newest)

@@ -36,9 +36,10 @@ type Queue struct {
 	passed   []passed   // segments that wait to be removed
 	next     Sequence   // of the block that is appended next
 	newest   Sequence   // the newest block that may be read
-	lastTime int64
-	live     int64 // bytes of all blocks in segs
-	used     int64 // bytes of them before the head
+	lastTime int64      // the newest enqueue time, see readClockLocked
+	clock    int64      // what the clock said last
+	live     int64      // bytes of all blocks in segs
+	used     int64      // bytes of them before the head
 	reserved int64
 	pending  []*request
 	leading  bool          // an appender commits for the others

@@ -129,6 +129,7 @@ func (s *Server) close() error {
 	if err != nil {
 		s.log.Warn("requests were cut off", "error", err)
 	}
+	s.service.Close() // nothing is started any more
 	if err := s.streams.Close(ctx); err != nil {
 		return errors.WithMessage(err, "stopping")
 	}

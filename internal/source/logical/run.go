@@ -178,7 +178,7 @@ func sameJSON(a, b []byte) bool {
 // begins has everything to catch up with, if its source has a faster way for that.
 func (l *Loop) judge(state logical.MemoState) {
 	l.cutShort = state.Point != nil && state.ConsistentSince.IsZero()
-	l.uncleanUntil = nil
+	l.uncleanUntil, l.torn = nil, nil // what was torn counts as cut short
 	if source, ok := as[logical.Stalenesser](l.dialect); ok && l.cutShort {
 		if newest, known := source.Newest(); known {
 			l.uncleanUntil = newest
@@ -187,4 +187,14 @@ func (l *Loop) judge(state logical.MemoState) {
 	_, backfills := as[logical.Backfiller](l.dialect)
 	l.unclean = l.cutShort || state.Point == nil && backfills
 	l.control.SetUnclean(l.unclean)
+}
+
+// tear says that parts of a transaction are in the target, or are going to be, which is to be read again. It is
+// called under the switcher's lock.
+func (l *Loop) tear(stamp logical.Stamp) {
+	if l.torn == nil || l.torn.Compare(stamp) < 0 {
+		l.torn = stamp
+	}
+	l.unclean = true
+	l.control.SetUnclean(true)
 }

@@ -87,7 +87,7 @@ func newSim(seed uint64) *sim {
 	if slow {
 		shape.Transactions = 40 // enough to fill the budget
 	}
-	batch = max(batch, int(prob*float64(shape.Large))) // otherwise large transactions would not come to their end
+	batch = max(batch, int(2*prob*float64(shape.Large))) // otherwise large transactions would not come to their end
 	txs := history.Make(rand.New(rand.NewPCG(seed, 2)), shape)
 	s := &sim{
 		rng: rng, txs: txs, judge: oracle.New(history.Tell(txs)), gate: &gate{}, modes: map[string]bool{},
