@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/pkg/errors"
@@ -109,6 +110,7 @@ type table struct {
 	sqls        sync.Map // verb, mask and key → *groupSQL
 	copies      copyState
 	warned      atomic.Bool // of collisions
+	doubted     time.Time   // when it was read again in doubt; guarded by the catalog's mu
 	ignored     sync.Map    // names of columns that are left out, and were named
 }
 

@@ -120,6 +120,9 @@ func (x *tx) explain(ctx context.Context, err error, statements []statement, at 
 	if !answered && ctx.Err() == nil || answered && outlived(pg.Code) {
 		x.pool.Reset() // the other connections have most likely died of the same
 	}
+	if answered && s != nil {
+		x.suspectOf(s.table, pg.Code)
+	}
 	classified := classify(ctx, err)
 	var e *logical.Error
 	// An index means something to the caller only if it is into the slice that he has at hand.
