@@ -245,6 +245,7 @@ func (s *Stream) start(ctx context.Context) error {
 		return err
 	}
 	if s.config.Load().Paused {
+		s.absolve()
 		return nil
 	}
 	return s.startLoop(ctx)
@@ -257,6 +258,14 @@ func (s *Stream) Pause(ctx context.Context) {
 	s.change(func(c *StreamConfig) { c.Paused = true })
 	s.stopLoop(ctx)
 	s.letGo()
+	s.absolve()
+}
+
+// absolve forgets what was wrong with a target that is not to be open. s.mu is held.
+func (s *Stream) absolve() {
+	if f := s.fault.Load(); f != nil && f.Part == FaultTarget {
+		s.fault.Store(nil)
+	}
 }
 
 // change replaces the configuration. s.mu is held.
