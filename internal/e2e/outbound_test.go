@@ -195,8 +195,10 @@ func TestFilesOfTheInstallationAreNoRemotes(t *testing.T) {
 	awaitCount(t, openTarget(t, dir), "SELECT count(*) FROM m", 1)
 	entries, err := os.ReadDir(dir)
 	must(t, err)
-	names := []string{"../outside.db", "up/outside.db", "up/new.db", "./up/../new.db/../../x.db", "new.db-wal", "new.db-shm", "new.db-journal", "new%2edb",
-		"/etc/passwd", filepath.Join(above, "new.db"), "replicationq/new.db", "METADATA.DB", "a\x01b.db"}
+	names := []string{
+		"../outside.db", "up/outside.db", "up/new.db", "./up/../new.db/../../x.db", "new.db-wal", "new.db-shm", "new.db-journal", "new%2edb",
+		"/etc/passwd", filepath.Join(above, "new.db"), "replicationq/new.db", "METADATA.DB", "a\x01b.db",
+	}
 	for _, e := range entries {
 		if name := e.Name(); name != "target.db" { // which remotes may share
 			names = append(names, name, filepath.Join(dir, name))

@@ -55,6 +55,9 @@ const (
 	NoticeMissing Notice = "queue was missing"
 )
 
+// notices are all of them.
+var notices = [...]Notice{NoticeGap, NoticeReplaced, NoticeBehind, NoticeMissing}
+
 // ZeroStamp implements logical.Dialect: it stands for the queue's cursor.
 func (d *dialect) ZeroStamp() logical.Stamp { return Stamp{} }
 
