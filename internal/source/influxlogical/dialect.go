@@ -44,7 +44,7 @@ func (d *dialect) ReadInto(ctx context.Context, from logical.Stamp, out logical.
 	}
 	defer func() { _ = reader.Close() }() // it only frees memory
 	for {
-		// The mutations point into the payload, so that each block has memory of its own.
+		// Several blocks wait in the pipe, so that each has memory of its own.
 		block, err := reader.NextInto(ctx, nil)
 		if err != nil {
 			return err
