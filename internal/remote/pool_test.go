@@ -140,8 +140,8 @@ func TestPoolDoesNotWaitForAnOpeningForEver(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
-		release := func() {}
-		if _, release, err = p.Get(t.Context(), "k", func(context.Context) (logical.Target, error) { return memory.Open(memory.Config{}), nil }); err != nil {
+		_, release, err := p.Get(t.Context(), "k", func(context.Context) (logical.Target, error) { return memory.Open(memory.Config{}), nil })
+		if err != nil {
 			t.Fatal(err)
 		}
 		release()

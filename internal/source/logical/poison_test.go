@@ -122,6 +122,9 @@ func (s *sim) replay() error {
 			defer close(done)
 			_, _ = loop.Replay(context.Background(), ids) // what could not be is replayed next time
 		}()
+		if err := s.settle(); err != nil {
+			return err
+		}
 		for going := true; going; {
 			if err := s.pass(); err != nil {
 				return err

@@ -249,9 +249,7 @@ func (f *Fan) SaveMemo(ctx context.Context) error {
 		return err
 	}
 	point, skip := f.Progress()
-	call, cancel := f.timeout(ctx)
-	err := f.cfg.Session.SaveMemo(call, f.cfg.Memo(point, skip))
-	cancel()
+	err := f.timed(ctx, func(ctx context.Context) error { return f.cfg.Session.SaveMemo(ctx, f.cfg.Memo(point, skip)) })
 	if err == nil || logical.ClassOf(err) == logical.ClassFenced {
 		return err
 	}
@@ -267,9 +265,7 @@ func (f *Fan) settleMemo(ctx context.Context) error {
 	if !f.strayed.Load() {
 		return nil
 	}
-	ctx, cancel := f.timeout(ctx)
-	defer cancel()
-	if err := f.cfg.Session.Fence(ctx); err != nil {
+	if err := f.fence(ctx); err != nil {
 		return err
 	}
 	f.strayed.Store(false)
