@@ -96,7 +96,7 @@ func (e *StayedError) Error() string {
 // add takes the reasons of an error in, if that is what it is made of.
 func (e *StayedError) add(err error) bool {
 	list := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // nobody has wrapped it
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // as errors.Join makes it
 		list = joined.Unwrap()
 	}
 	for _, one := range list {

@@ -135,6 +135,7 @@ func (s *Service) runConfig(st metadata.Stream, r metadata.Remote) influxlogical
 		c.Remote.Connection += " " + err.Error()
 	}
 	c.Remote.Open = func(ctx context.Context) (logical.Target, func(), error) {
+		connection, err := s.connection(st, r) // what was wrong with it may have healed
 		if err != nil {
 			return nil, nil, err
 		}
@@ -170,10 +171,10 @@ func (s *Service) connection(st metadata.Stream, r metadata.Remote) (remote.Conn
 		return c, nil
 	}
 	c, err = s.config.Limits.Limit(c)
-	if err != nil {
+	if remote.IsRefused(err) {
 		return c, &logical.Error{Err: err, Hint: refusedAdvice}
 	}
-	return c, nil
+	return c, err
 }
 
 // first returns the first text that is there.

@@ -108,7 +108,7 @@ func statusOf(in influxlogical.Status, now time.Time) Status {
 			st.State = StateTargetRefused
 		}
 		if st.Advice = logical.HintOf(in.Fault.Err); st.Advice == "" {
-			st.Advice = "correct the remote; writes are accepted meanwhile"
+			st.Advice = "correct the remote, or what it leads to: it is tried again by itself; writes are accepted meanwhile"
 		}
 		st.LastError, st.Stalled = st.Reason, true
 	case in.Paused:

@@ -59,6 +59,7 @@ type Remote struct {
 // A Stream replicates one bucket to one target. Its exported methods may be called concurrently.
 type Stream struct {
 	shared Config
+	lives  *life
 
 	config   atomic.Pointer[StreamConfig] // replaced, never changed
 	queue    atomic.Pointer[queue.Queue]  // nil while it cannot be opened
@@ -72,7 +73,8 @@ type Stream struct {
 	failedPoints, failedBytes atomic.Uint64 // of writes that its queue did not take
 	letters                   atomic.Int64  // as last counted, plus one; zero is never
 
-	held atomic.Pointer[held] // nil while the target is not open
+	held   atomic.Pointer[held]   // nil while the target is not open
+	opener atomic.Pointer[opener] // nil unless opening it has failed, and is to be tried again
 
 	lettersBehind atomic.Bool // behind is not empty
 
@@ -102,11 +104,11 @@ const (
 	FaultTarget = "target"
 )
 
-func newStream(shared Config, config StreamConfig) *Stream {
+func newStream(shared Config, lives *life, config StreamConfig) *Stream {
 	if config.Name == "" {
 		config.Name = config.ID
 	}
-	s := &Stream{shared: shared}
+	s := &Stream{shared: shared, lives: lives}
 	s.config.Store(&config)
 	s.filter.Store(config.Filter)
 	if config.Notice != "" {
@@ -171,6 +173,7 @@ func (s *Stream) startLoop(ctx context.Context) error {
 	target, err := s.open(ctx)
 	if err != nil {
 		s.failed(FaultTarget, err)
+		s.tryAgain(err)
 		return errors.WithMessagef(err, "stream %s", c.ID)
 	}
 	decoding := lineprotocol.DecoderConfig{Schema: c.Schema, RawOnly: target.Traits().WantsRaw}
@@ -186,15 +189,18 @@ func (s *Stream) startLoop(ctx context.Context) error {
 	})
 	if err != nil {
 		s.failed(FaultTarget, err)
+		s.tryAgain(err)
 		return errors.WithMessagef(err, "stream %s", c.ID)
 	}
+	s.giveUpOpening()
 	s.fault.Store(nil)
 	s.loop.Store(loop)
 	return nil
 }
 
-// stopLoop drains and stops the loop. s.mu is held.
+// stopLoop drains and stops the loop, or ends the tries to start it. s.mu is held.
 func (s *Stream) stopLoop(ctx context.Context) {
+	s.giveUpOpening()
 	if s.loop.Load() != nil {
 		s.shared.Factory.Remove(ctx, s.ID())
 		s.loop.Store(nil)
@@ -268,6 +274,9 @@ func (s *Stream) change(f func(*StreamConfig)) {
 
 // Flush ends the delay before the next try at the target, unless the target asked for it.
 func (s *Stream) Flush() {
+	if o := s.opener.Load(); o != nil {
+		o.retry.Kick()
+	}
 	if loop := s.loop.Load(); loop != nil {
 		loop.Kick()
 	}

@@ -40,9 +40,17 @@ func newFanned(w *writer) *fanned {
 	if most := w.traits.MaxParallel; most > 0 {
 		shards = min(shards, most)
 	}
+	var reaches func(context.Context, *logical.Mutation) bool
+	if session, ok := as[logical.Reacher](w.session); ok {
+		reaches = session.Reaches
+	}
 	s.fan = fan.New(fan.Config{
 		Session: w.session, Shards: shards, Raw: w.traits.WantsRaw, Budget: w.budget, Point: w.loop.point(), Skip: w.skip,
+<<<<<<< HEAD
+		Reaches: reaches, FirstRows: w.loop.batchRows, CallTimeout: w.config.ApplyTimeout, Memo: s.memo,
+=======
 		FirstRows: w.loop.batchRows, Timed: w.timed, Memo: s.memo,
+>>>>>>> loopb
 		Retry:      retry.Config{Base: w.config.RetryDelay, Max: w.config.RetryMax, Rand: w.loop.rand},
 		OnPoint:    s.advanced,
 		OnLanded:   s.batch,

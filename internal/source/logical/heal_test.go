@@ -1,6 +1,7 @@
 package logical
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,9 +29,9 @@ func TestNothingSilentErrorsEndWhenTheyAreMended(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				broken := true
+				var mended atomic.Bool
 				target := memory.Open(memory.Config{Hook: func(_ string, at memory.Site, n uint64) memory.Fault {
-					if at == c.site && n > c.well && broken {
+					if at == c.site && n > c.well && !mended.Load() {
 						return memory.Fault{Err: &logical.Error{Err: errors.New("it is broken"), Class: logical.ClassRetry}}
 					}
 					return memory.Fault{}
@@ -45,7 +46,7 @@ func TestNothingSilentErrorsEndWhenTheyAreMended(t *testing.T) {
 				if s := loop.Status(); s.State != StateRetrying || s.Err == nil {
 					t.Errorf("broken, it is %s: %v", s.State, s.Err)
 				}
-				broken = false
+				mended.Store(true)
 				time.Sleep(10 * time.Minute)
 				synctest.Wait()
 				if s := loop.Status(); s.State != StateRunning || s.Err != nil || s.Point.(at).N != len(c.source.txs) {

@@ -39,18 +39,16 @@ func TestBoundedWaitsEndWithAKick(t *testing.T) {
 					t.Fatal(err)
 				}
 				synctest.Wait()
-				begun := time.Now()
 				loop.Store(made)
 				if during {
 					until(made, 24*time.Hour, func(Status) bool { return !dead.Load() })
-					begun = time.Now()
 				} else {
 					time.Sleep(time.Second)
 					synctest.Wait()
 					dead.Store(false)
-					begun = time.Now()
 					made.Kick()
 				}
+				begun := time.Now()
 				until(made, 24*time.Hour, func(s Status) bool { return s.Point != nil && s.Point.(at).N == 1 })
 				if took := time.Since(begun); took > 10*time.Second {
 					t.Errorf("%v: it took %s after the kick", site, took)

@@ -114,7 +114,7 @@ func (l *Loop) recall(ctx context.Context, w *writer) error {
 		return err
 	}
 	if state.Point != nil {
-		if point, err = l.dialect.DecodeStamp(state.Point); err != nil {
+		if point, err = l.resume(ctx, state.Point); err != nil {
 			return err
 		}
 	}
@@ -134,6 +134,16 @@ func (l *Loop) recall(ctx context.Context, w *writer) error {
 		s.ConsistentSince = state.ConsistentSince
 	})
 	return nil
+}
+
+// resume tells the source where the target says that it was, and returns what that is to the source.
+func (l *Loop) resume(ctx context.Context, stored []byte) (logical.Stamp, error) {
+	if source, ok := as[logical.Resumer](l.dialect); ok {
+		if err := source.Resume(ctx, stored); err != nil {
+			return nil, err
+		}
+	}
+	return l.dialect.DecodeStamp(stored)
 }
 
 // judge finds out from the memo whether a fan was cut short, and how far it may have come. A loop that

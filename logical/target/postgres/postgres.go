@@ -24,8 +24,8 @@ type Config struct {
 	// DSN is the connection string, a URL or "key=value …", as libpq understands it. It may hold a
 	// password and is never logged.
 	DSN string
-	// Conns is how many connections the target has at most, over all loops. Two of them are kept
-	// for leases, memos and tables, so that these never wait for data. Default 16, at least 3.
+	// Conns is how many connections the target has at most, over all loops. Three of them, of fewer than
+	// eight two, are kept for leases, memos and tables, so that these never wait for data. Default 16, at least 3.
 	Conns int
 	// StagingSchema is where Tailrace keeps its own tables. Default "_tailrace".
 	StagingSchema string
