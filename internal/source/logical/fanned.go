@@ -46,11 +46,7 @@ func newFanned(w *writer) *fanned {
 	}
 	s.fan = fan.New(fan.Config{
 		Session: w.session, Shards: shards, Raw: w.traits.WantsRaw, Budget: w.budget, Point: w.loop.point(), Skip: w.skip,
-<<<<<<< HEAD
-		Reaches: reaches, FirstRows: w.loop.batchRows, CallTimeout: w.config.ApplyTimeout, Memo: s.memo,
-=======
-		FirstRows: w.loop.batchRows, Timed: w.timed, Memo: s.memo,
->>>>>>> loopb
+		Reaches: reaches, FirstRows: w.loop.batchRows, Timed: w.timed, Memo: s.memo,
 		Retry:      retry.Config{Base: w.config.RetryDelay, Max: w.config.RetryMax, Rand: w.loop.rand},
 		OnPoint:    s.advanced,
 		OnLanded:   s.batch,
