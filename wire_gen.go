@@ -78,7 +78,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 		return nil, nil, err
 	}
 	opener := start.ProvideOpener(config, logger, tally, deadletterStore)
-	service, err := start.ProvideReplication(ctx, config, installation, metadataStore, streams, opener, logger)
+	service, cleanup6, err := start.ProvideReplication(ctx, config, installation, metadataStore, streams, opener, logger)
 	if err != nil {
 		cleanup5()
 		cleanup4()
@@ -89,6 +89,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 	}
 	keeper, err := start.ProvideCertificate(config, logger, registry)
 	if err != nil {
+		cleanup6()
 		cleanup5()
 		cleanup4()
 		cleanup3()
@@ -98,6 +99,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 	}
 	reporter, err := start.ProvideTelemetry(config, service, streams, logger)
 	if err != nil {
+		cleanup6()
 		cleanup5()
 		cleanup4()
 		cleanup3()
@@ -107,6 +109,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 	}
 	backup, err := start.ProvideBackup(config, installation, metadataStore, deadletterStore, streams)
 	if err != nil {
+		cleanup6()
 		cleanup5()
 		cleanup4()
 		cleanup3()
@@ -116,6 +119,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 	}
 	server, err := start.ProvideHTTP(config, operator, streams, service, keeper, backup, logger, registry)
 	if err != nil {
+		cleanup6()
 		cleanup5()
 		cleanup4()
 		cleanup3()
@@ -125,6 +129,7 @@ func initServer(ctx context.Context, config start.Config, logs start.LogOutput) 
 	}
 	startServer := start.NewServer(config, logger, installation, operator, streams, service, keeper, reporter, server)
 	return startServer, func() {
+		cleanup6()
 		cleanup5()
 		cleanup4()
 		cleanup3()

@@ -10,13 +10,14 @@ import (
 	"time"
 )
 
-// DeadLetters gives access to what was set aside. Targets that store dead letters implement it.
+// DeadLetters gives access to what was set aside. Targets that store dead letters implement it. While a loop
+// runs, its letters are replayed and discarded through the loop (factory.Loop), which knows the rows that they hold up.
 type DeadLetters interface {
 	// ListDeadLetters returns up to limit letters of a loop whose ID is greater than after, by ID.
 	ListDeadLetters(ctx context.Context, loop string, after int64, limit int) ([]DeadLetter, error)
 	// CountDeadLetters returns how many letters of a loop there are, and their size in bytes.
 	CountDeadLetters(ctx context.Context, loop string) (n, bytes int64, err error)
-	// DiscardDeadLetters removes letters of a loop.
+	// DiscardDeadLetters removes letters of a loop. A loop that runs does not learn of it.
 	DiscardDeadLetters(ctx context.Context, loop string, ids []int64) error
 }
 

@@ -34,7 +34,7 @@
 //
 // What a source can do beyond that it says by further methods, which the loop finds: [Stalenesser] (it
 // knows what waits, so that the loop can choose its mode), [Acknowledger] (it may forget what has arrived),
-// [Backfiller] (it has a faster way to catch up), [Lessor] (only one process may read it), [Replayer] (its dead
+// [Backfiller] (it has a faster way to catch up), [Resumer] (it may have been restored from a backup), [Lessor] (only one process may read it), [Replayer] (its dead
 // letters can be applied after all).
 //
 // # Positions

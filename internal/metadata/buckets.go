@@ -69,10 +69,10 @@ func (s *Store) UpdateBucket(ctx context.Context, id ID, change func(*Bucket) er
 	return b, err
 }
 
-// RetireBucket marks a bucket and all of its streams as being deleted: after a crash it is clear what
-// is left to be done.
-func (s *Store) RetireBucket(ctx context.Context, id ID) error {
-	return s.do(ctx, func(t tx) error {
+// RetireBucket marks a bucket and all of its streams as being deleted, and returns the streams: after a crash it is
+// clear what is left to be done. It may be called again.
+func (s *Store) RetireBucket(ctx context.Context, id ID) (of []Stream, err error) {
+	err = s.do(ctx, func(t tx) error {
 		if _, err := buckets.one(t, id.String(), "id = ?", int64(id)); err != nil {
 			return err
 		}
@@ -80,9 +80,13 @@ func (s *Store) RetireBucket(ctx context.Context, id ID) error {
 		if _, err := t.exec(KindStream, "", "UPDATE streams SET deleting = 1, updated = ? WHERE bucket_id = ?", now, int64(id)); err != nil {
 			return err
 		}
-		_, err := t.exec(KindBucket, "", "UPDATE buckets SET deleting = 1, updated = ? WHERE id = ?", now, int64(id))
+		if _, err := t.exec(KindBucket, "", "UPDATE buckets SET deleting = 1, updated = ? WHERE id = ?", now, int64(id)); err != nil {
+			return err
+		}
+		of, err = streams.in(t, "bucket_id = ?", int64(id))
 		return err
 	})
+	return of, err
 }
 
 // DeleteBucket deletes a bucket that has no streams.

@@ -22,7 +22,9 @@ type Remote struct {
 	// Secret is the token or password. It is stored encrypted.
 	Secret string
 	// SecretMissing says that there is a secret that cannot be read, because the key is another one.
-	SecretMissing        bool
+	SecretMissing bool
+	// SecretGiven says, in a change, that Secret was given, even if it is the one that was there.
+	SecretGiven          bool
 	CreatedAt, UpdatedAt time.Time
 }
 
@@ -58,7 +60,7 @@ func (t tx) createRemote(r Remote) (Remote, error) {
 	if _, err := orgs.one(t, r.OrgID.String(), "id = ?", int64(r.OrgID)); err != nil {
 		return r, err
 	}
-	r.ID, r.CreatedAt, r.SecretMissing = t.s.ids.next(), t.s.now().UTC(), false
+	r.ID, r.CreatedAt, r.SecretMissing, r.SecretGiven = t.s.ids.next(), t.s.now().UTC(), false, false
 	r.UpdatedAt = r.CreatedAt
 	_, err := t.exec(KindRemote, r.Name, `INSERT INTO remotes
 (id, org_id, name, description, url, remote_org_id, allow_insecure_tls, unrestricted, secret, created, updated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -118,7 +120,8 @@ func (s *Store) UpdateRemote(ctx context.Context, id ID, change func(*Remote) er
 		_, err := t.exec(KindRemote, r.Name, `UPDATE remotes
 SET name = ?, description = ?, url = ?, remote_org_id = ?, allow_insecure_tls = ?, unrestricted = ?, updated = ? WHERE id = ?`,
 			r.Name, r.Description, r.URL, r.RemoteOrgID, r.AllowInsecureTLS, r.Unrestricted, r.UpdatedAt.UnixNano(), int64(id))
-		if err != nil || r.Secret == before {
+		given := r.SecretGiven || r.Secret != before
+		if r.SecretGiven = false; err != nil || !given {
 			return err
 		}
 		r.SecretMissing = false

@@ -145,24 +145,30 @@ func (tb table[T]) one(t tx, ref, where string, args ...any) (T, error) {
 }
 
 // all returns the rows that a condition finds, by id.
-func (tb table[T]) all(ctx context.Context, s *Store, where string, args ...any) ([]T, error) {
-	found := []T{}
-	err := s.do(ctx, func(t tx) error {
-		rows, err := t.QueryContext(ctx, "SELECT "+tb.columns+" FROM "+tb.name+" WHERE "+where+" ORDER BY id", args...)
-		if err != nil {
-			return errors.Wrapf(err, "metadata: list %s", tb.name)
-		}
-		defer func() { _ = rows.Close() }() // Err says what went wrong
-		for rows.Next() {
-			v, err := tb.scan(s, rows.Scan)
-			if err != nil {
-				return errors.Wrapf(err, "metadata: list %s", tb.name)
-			}
-			found = append(found, v)
-		}
-		return errors.Wrapf(rows.Err(), "metadata: list %s", tb.name)
+func (tb table[T]) all(ctx context.Context, s *Store, where string, args ...any) (found []T, err error) {
+	err = s.do(ctx, func(t tx) error {
+		found, err = tb.in(t, where, args...)
+		return err
 	})
 	return found, err
+}
+
+// in is all within a transaction.
+func (tb table[T]) in(t tx, where string, args ...any) ([]T, error) {
+	found := []T{}
+	rows, err := t.QueryContext(t.ctx, "SELECT "+tb.columns+" FROM "+tb.name+" WHERE "+where+" ORDER BY id", args...)
+	if err != nil {
+		return nil, errors.Wrapf(err, "metadata: list %s", tb.name)
+	}
+	defer func() { _ = rows.Close() }() // Err says what went wrong
+	for rows.Next() {
+		v, err := tb.scan(t.s, rows.Scan)
+		if err != nil {
+			return nil, errors.Wrapf(err, "metadata: list %s", tb.name)
+		}
+		found = append(found, v)
+	}
+	return found, errors.Wrapf(rows.Err(), "metadata: list %s", tb.name)
 }
 
 // condition collects the parts of a WHERE.

@@ -133,7 +133,7 @@ func TestFailedChangeLeavesNothing(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.RetireBucket(ended, bucket.ID); err == nil {
+	if _, err := s.RetireBucket(ended, bucket.ID); err == nil {
 		t.Error("a call whose context has ended succeeds")
 	}
 	if now, err := s.Stream(t.Context(), stream.ID); err != nil || now.Deleting {
@@ -168,7 +168,11 @@ func TestRetiredStreamsFreeTheirNames(t *testing.T) {
 	t.Parallel()
 	s := temporary(t)
 	org, bucket, remote, stream := plant(t, s)
-	must(t, s.RetireBucket(t.Context(), bucket.ID))
+	of, err := s.RetireBucket(t.Context(), bucket.ID)
+	must(t, err)
+	if len(of) == 0 {
+		t.Error("the streams of the bucket are not told")
+	}
 	if _, err := s.Stream(t.Context(), stream.ID); !is[*NotFoundError](err) {
 		t.Errorf("a stream of the retired bucket is there: %v", err)
 	}

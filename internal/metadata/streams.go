@@ -91,9 +91,15 @@ func (t tx) checkStream(r *Stream) error {
 		return err
 	}
 	bucket, err := buckets.one(t, r.BucketID.String(), "id = ? AND deleting = 0", int64(r.BucketID))
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	return CheckOwners(*r, remote, bucket)
+}
+
+// CheckOwners reports a remote or a bucket that is not the stream's organisation's.
+func CheckOwners(r Stream, remote Remote, bucket Bucket) error {
+	switch {
 	case remote.OrgID != r.OrgID:
 		return &InvalidError{Field: "remoteID", Reason: "the remote belongs to another organization"}
 	case bucket.OrgID != r.OrgID:

@@ -22,6 +22,10 @@ func TestAddresses(t *testing.T) {
 		{"postgres://user:hunter%2F2@host/db?sslmode=require", "postgres://user@host/db?sslmode=require", "hunter/2", Postgres},
 		{"postgresql://user@host/db?password=hunter2&sslmode=require", "postgresql://user@host/db?sslmode=require", "hunter2", Postgres},
 		{"postgres://a,b:5433/db", "postgres://a,b:5433/db", "", Postgres},
+		{"postgres://u:hunter2@a:5432,[::1]:5433,c/db", "postgres://u@a:5432,[::1]:5433,c/db", "hunter2", Postgres},
+		{"postgres://u@h/db?password=hun%3Bter%252", "postgres://u@h/db", "hun;ter%2", Postgres},
+		{"postgres://u@h/db?sslmode=require&connect_timeout=5", "postgres://u@h/db?connect_timeout=5&sslmode=require", "", Postgres},
+		{"http://host:8086?", "http://host:8086", "", Influx},
 		{"sqlite:file.db", "sqlite:file.db", "", SQLite},
 		{"sqlite:./x/../file.db", "sqlite:file.db", "", SQLite},
 		{"sqlite:///var/lib/file.db", "sqlite:/var/lib/file.db", "", SQLite},
@@ -34,9 +38,14 @@ func TestAddresses(t *testing.T) {
 	for _, bad := range []string{
 		"", "host", "host:8086", "ftp://host", "http://", "http:host", "https:///path", "sqlite:", "sqlite::memory:", "sqlite:x?mode=memory",
 		"http://host?bucket=x", "postgres:", "http://ho st", "mysql://hunter2@host",
+		"postgres://u@h/db?password=hunter2;x", "postgres://u@h/db?password=hunter2%", "postgres://u@h/db?x=1;password=hunter2",
+		"http://h:8086?token=hunter2;", "https://h:8086/?p=hunter2%", "postgres://a:1,b:hunter2/db", "http://h?kind=2;x",
 	} {
 		if a, _, err := Parse(bad); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: %+v, %v", bad, a, err)
+		}
+		if shown := Shown(bad); shown != "" {
+			t.Errorf("%q is shown as %q", bad, shown)
 		}
 	}
 }
@@ -99,13 +108,17 @@ func check(t *testing.T, l Limits, text string, ok bool) {
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"http://user:hunter2@host:8086/prefix?kind=2", "postgres://u:p@a,b:1/db?sslmode=require&password=x", "sqlite:../x.db", "https://host#fragment",
+		"postgres://u@h/db?password=x;y", "postgres://a:1,[::1]:2/db?password=x%", "http://h?token=%25x;",
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		a, _, err := Parse(text)
+		a, taken, err := Parse(text)
 		if err != nil {
 			return
+		}
+		if len(taken) > 8 && strings.Contains(a.Text, taken) && strings.Count(text, taken) == 1 {
+			t.Errorf("%q is shown as %q, with the secret %q", text, a.Text, taken)
 		}
 		again, secret, err := Parse(a.Text)
 		if err != nil || again.Text != a.Text || again.Kind != a.Kind || secret != "" {

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"net"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,12 +44,12 @@ func IsRefused(err error) bool {
 
 // Limit returns a connection as far as its address may be used: what its target must not connect to is in
 // it, and the path of a file is without symbolic links. A *RefusedError says what can be told to be refused
-// before anything is opened.
+// before anything is opened; any other error may heal, as a directory does that is not mounted.
 func (l Limits) Limit(c Connection) (Connection, error) {
 	if c.Address.Kind == SQLite {
 		path, err := l.file(c.Address.Path)
 		if err != nil {
-			return c, &RefusedError{err}
+			return c, err
 		}
 		c.Address.Path = path
 		return c, nil
@@ -80,11 +79,7 @@ func fileParam(a Address) string {
 	if a.Kind != Postgres {
 		return ""
 	}
-	u, err := url.Parse(a.Text)
-	if err != nil {
-		return ""
-	}
-	for name := range u.Query() {
+	for name := range a.URL().Query() {
 		if slices.Contains(fileParams, name) {
 			return name
 		}
@@ -105,15 +100,19 @@ func (l Limits) Resolve(path string) string {
 func (l Limits) file(path string) (string, error) {
 	file, err := confine.Path(l.SQLiteDir, l.Resolve(path))
 	if outside := new(confine.OutsideError); errors.As(err, &outside) {
-		return "", errors.Errorf("%s; files that come over the API have to lie in the data directory, or in the one that the operator allows (--sqliteDir)",
+		err := errors.Errorf("%s; files that come over the API have to lie in the data directory, or in the one that the operator allows (--sqliteDir)",
 			(&confine.OutsideError{Name: path, Reason: outside.Reason}).Error())
+		if outside.Away {
+			return "", err
+		}
+		return "", &RefusedError{err}
 	}
 	if err != nil {
 		return "", errors.New("the directory for database files (--sqliteDir) cannot be read")
 	}
 	for _, r := range l.Reserved {
 		if belongs(file, l.Resolve(r)) {
-			return "", errors.Errorf("%s belongs to the installation itself; give another name", filepath.Base(r))
+			return "", &RefusedError{errors.Errorf("%s belongs to the installation itself; give another name", filepath.Base(r))}
 		}
 	}
 	return file, nil

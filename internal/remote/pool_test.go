@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"go.uber.org/goleak"
 
@@ -78,4 +79,81 @@ func TestPoolTriesAgainAfterAFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
+}
+
+// TestPoolOpenerThatGoesAway is ISOLATED: whose request began to open a target and hangs up does not fail those
+// who wait for it too.
+func TestPoolOpenerThatGoesAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPool(slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		answered := make(chan struct{})
+		open := func(ctx context.Context) (logical.Target, error) {
+			select {
+			case <-answered:
+				return memory.Open(memory.Config{}), nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		first, second := make(chan error, 1), make(chan error, 1)
+		go func() {
+			_, _, err := p.Get(ctx, "k", open)
+			first <- err
+		}()
+		synctest.Wait()
+		go func() {
+			_, release, err := p.Get(t.Context(), "k", open)
+			if err == nil {
+				release()
+			}
+			second <- err
+		}()
+		synctest.Wait()
+		cancel()
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			t.Errorf("who went away: %v", err)
+		}
+		close(answered)
+		if err := <-second; err != nil {
+			t.Errorf("who did not: %v", err)
+		}
+		synctest.Wait()
+		if p.Len() != 0 {
+			t.Errorf("%d targets are left", p.Len())
+		}
+	})
+}
+
+// TestPoolDoesNotWaitForAnOpeningForEver has nobody left who waits, and a target that never answers.
+func TestPoolDoesNotWaitForAnOpeningForEver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPool(slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, _, err := p.Get(ctx, "k", func(ctx context.Context) (logical.Target, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		_, release, err := p.Get(t.Context(), "k", func(context.Context) (logical.Target, error) { return memory.Open(memory.Config{}), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		release()
+		ctx, cancel = context.WithCancel(t.Context())
+		cancel()
+		_, _, _ = p.Get(ctx, "k", func(ctx context.Context) (logical.Target, error) {
+			<-ctx.Done()
+			return memory.Open(memory.Config{}), nil
+		})
+		p.Close()
+		if p.Len() != 0 {
+			t.Errorf("%d targets are left", p.Len())
+		}
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tailrace-cdc/tailrace/internal/metadata"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
@@ -126,4 +127,46 @@ func TestRemotesThatAreNotAllowed(t *testing.T) {
 	if err != nil || r.Secret != "hunter2" || r.URL != "http://me@host:8086/prefix" {
 		t.Errorf("a password in an address: %+v, %v", r, err)
 	}
+}
+
+// TestTargetThatComesBackHealsByItself has the disk of a remote's file mounted after the server has started.
+func TestTargetThatComesBackHealsByItself(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	sub := filepath.Join(s.dir, "sub")
+	must(t, os.Mkdir(sub, 0o700))
+	st := s.stream("a", s.file("sub/a"))
+	s.point(1)
+	s.settled(st.ID)
+	s.stop()
+	must(t, os.Rename(sub, sub+"-away"))
+	s.start()
+	s.point(2)
+	if got := s.service.Status(t.Context(), st.ID); got.State != StateTargetBroken || got.Advice == "" {
+		t.Errorf("without its directory it is %s: %s; %s", got.State, got.Reason, got.Advice)
+	}
+	must(t, os.Rename(sub+"-away", sub))
+	s.settled(st.ID)
+	if n := s.rows("sub/a", countM); n != 2 {
+		t.Errorf("%d points, want 2", n)
+	}
+}
+
+// TestFlushTriesABrokenTarget, where it would wait for longer than the test does.
+func TestFlushTriesABrokenTarget(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.stop()
+	s.patient = true
+	s.start()
+	s.service.config.Loop.RetryDelay, s.service.config.Loop.RetryMax = 1000*time.Hour, 1000*time.Hour
+	sub := filepath.Join(s.dir, "sub")
+	must(t, os.Mkdir(sub, 0o700))
+	r := s.file("sub/a")
+	must(t, os.Remove(sub))
+	st := s.stream("a", r)
+	s.point(1)
+	must(t, os.Mkdir(sub, 0o700))
+	must(t, s.service.Flush(t.Context(), st.ID))
+	s.settled(st.ID)
 }

@@ -104,6 +104,25 @@ func (s *Service) FindBucket(org, ref string) (metadata.Bucket, error) {
 	return named[0], nil
 }
 
+// Bucket returns a bucket that is not being deleted.
+func (s *Service) Bucket(id metadata.ID) (metadata.Bucket, error) {
+	b, ok := s.directory.Load().buckets[id]
+	if !ok {
+		return b, &metadata.NotFoundError{Kind: metadata.KindBucket, Ref: id.String()}
+	}
+	return b, nil
+}
+
+// DeletableBucket returns a bucket, also one that is being deleted: that may have to be gone on with.
+func (s *Service) DeletableBucket(id metadata.ID) (metadata.Bucket, error) {
+	for _, b := range s.directory.Load().all {
+		if b.ID == id {
+			return b, nil
+		}
+	}
+	return metadata.Bucket{}, &metadata.NotFoundError{Kind: metadata.KindBucket, Ref: id.String()}
+}
+
 // Buckets returns all buckets, the oldest first.
 func (s *Service) Buckets() []metadata.Bucket {
 	d := s.directory.Load()

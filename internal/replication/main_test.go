@@ -120,6 +120,7 @@ func (s *site) stop() {
 	s.running = false
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
+	s.service.Close()
 	for _, stop := range []func() error{func() error { return s.streams.Close(ctx) }, s.queues.Close, s.store.Close} {
 		if err := stop(); err != nil {
 			s.t.Error(err)

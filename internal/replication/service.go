@@ -17,7 +17,7 @@ import (
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
-// Config is what a Service works with. All fields but FlushWithin and Log are required.
+// Config is what a Service works with. All fields but FlushWithin, ApplyWithin and Log are required.
 type Config struct {
 	// Installation identifies the installation in the targets.
 	Installation string
@@ -32,6 +32,9 @@ type Config struct {
 	Queue queue.Config
 	// FlushWithin bounds how long deleting a stream waits for what is queued. Default: 5 s.
 	FlushWithin time.Duration
+	// ApplyWithin bounds how long a request waits until what it has changed is applied to all streams; to the
+	// others it is applied later. Default: 10 s.
+	ApplyWithin time.Duration
 	// Log takes the logs. Default: slog.Default().
 	Log *slog.Logger
 }
@@ -50,6 +53,10 @@ type Service struct {
 	// starting are the queues that were there at the start, while Start runs; nil otherwise.
 	starting map[string]bool
 
+	ctx        context.Context // ends with the service
+	stop       context.CancelFunc
+	background sync.WaitGroup // what goes on beside the requests
+
 	mu    sync.Mutex
 	locks map[metadata.ID]*lock // of streams whose running is being changed
 }
@@ -62,21 +69,37 @@ func New(config Config) *Service {
 	if config.FlushWithin == 0 {
 		config.FlushWithin = 5 * time.Second
 	}
+	if config.ApplyWithin == 0 {
+		config.ApplyWithin = 10 * time.Second
+	}
 	s := &Service{config: config, store: config.Store, pool: remote.NewPool(config.Log), log: config.Log, locks: map[metadata.ID]*lock{}}
 	s.directory.Store(&directory{})
+	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
+}
+
+// Close waits for what goes on beside the requests, which it cuts short. What is left of it is done by the next
+// start. It comes after the last call of another method, and before what the service works with is closed.
+func (s *Service) Close() {
+	s.stop()
+	s.background.Wait()
+	s.pool.Close()
 }
 
 // startersAtOnce is how many streams are started at the same time.
 const startersAtOnce = 8
 
-// Start is called once, before all else. It goes on with what a crash interrupted, starts what is stored, and looks for queues that belong
-// to nobody. That a stream cannot run is no error: its status says so.
+// Start is called once, before all else. It starts what is stored, looks for queues that belong to nobody, and
+// goes on with what a crash interrupted, until Close. That a stream cannot run is no error: its status says so.
 func (s *Service) Start(ctx context.Context) error {
 	if err := s.reread(ctx); err != nil {
 		return err
 	}
-	if err := s.finishDeleting(ctx); err != nil {
+	if err := s.mendAddresses(ctx); err != nil {
+		return err
+	}
+	deleting, err := s.store.Streams(ctx, metadata.StreamFilter{Deleting: true})
+	if err != nil {
 		return err
 	}
 	streams, err := s.store.Streams(ctx, metadata.StreamFilter{})
@@ -106,35 +129,49 @@ func (s *Service) Start(ctx context.Context) error {
 	if err := starters.Wait(); err != nil {
 		return errors.WithStack(err)
 	}
-	return s.sweep()
+	if err := s.sweep(deleting); err != nil {
+		return err
+	}
+	buckets := s.directory.Load().all
+	s.background.Go(func() { s.finishDeleting(context.WithoutCancel(ctx), deleting, buckets) })
+	return nil
 }
 
 // finishDeleting deletes what was being deleted when the server ended.
-func (s *Service) finishDeleting(ctx context.Context) error {
-	streams, err := s.store.Streams(ctx, metadata.StreamFilter{Deleting: true})
-	if err != nil {
-		return err
-	}
+func (s *Service) finishDeleting(ctx context.Context, streams []metadata.Stream, buckets []metadata.Bucket) {
+	var removers errgroup.Group
+	removers.SetLimit(startersAtOnce)
 	for _, stream := range streams {
-		s.log.Info("going on with the deletion of a stream", "stream", stream.ID.String(), "name", stream.Name)
-		if err := s.remove(ctx, stream); err != nil {
-			s.log.Warn("a stream could not be deleted; the next start tries again", "stream", stream.ID.String(), "error", err.Error())
-		}
+		removers.Go(func() error {
+			if s.ctx.Err() != nil {
+				return nil
+			}
+			s.log.Info("going on with the deletion of a stream", "stream", stream.ID.String(), "name", stream.Name)
+			if err := s.remove(ctx, stream); err != nil {
+				s.log.Warn("a stream could not be deleted; the next start tries again", "stream", stream.ID.String(), "error", err.Error())
+			}
+			return nil
+		})
 	}
-	for _, bucket := range s.directory.Load().all {
-		if !bucket.Deleting {
+	_ = removers.Wait() // each has said what is wrong
+	for _, bucket := range buckets {
+		if !bucket.Deleting || s.ctx.Err() != nil {
 			continue
 		}
-		if err := s.store.DeleteBucket(ctx, bucket.ID); err != nil {
+		_, err := changed(ctx, s, bucket.ID, s.store.DeleteBucket(ctx, bucket.ID))
+		if gone := new(metadata.NotFoundError); err != nil && !errors.As(err, &gone) {
 			s.log.Warn("a bucket could not be deleted; the next start tries again", "bucket", bucket.Name, "error", err.Error())
 		}
 	}
-	return s.reread(ctx)
 }
 
-// sweep says which queues belong to no stream.
-func (s *Service) sweep() error {
-	orphans, err := s.config.Streams.Sweep(func(name string) bool {
+// sweep says which queues belong to no stream, not even to one that is being deleted.
+func (s *Service) sweep(deleting []metadata.Stream) error {
+	skip := map[string]bool{}
+	for _, st := range deleting {
+		skip[st.ID.String()] = true
+	}
+	orphans, err := s.config.Streams.Sweep(skip, func(name string) bool {
 		_, err := metadata.ParseID(name)
 		return err == nil
 	})

@@ -127,11 +127,15 @@ func (s *Service) runConfig(st metadata.Stream, r metadata.Remote) influxlogical
 	if connection.Address.Kind != remote.Influx && st.RemoteBucketName != nil {
 		c.Schema = *st.RemoteBucketName
 	}
-	c.Remote = influxlogical.Remote{Place: connection.Place(), Connection: connection.Key()}
+	c.Remote = influxlogical.Remote{Place: connection.Place(), Connection: connection.Key(), Letters: connection.Place()}
+	if connection.Address.Kind == remote.Influx {
+		c.Remote.Letters = installationLetters
+	}
 	if err != nil {
 		c.Remote.Connection += " " + err.Error()
 	}
 	c.Remote.Open = func(ctx context.Context) (logical.Target, func(), error) {
+		connection, err := s.connection(st, r) // what was wrong with it may have healed
 		if err != nil {
 			return nil, nil, err
 		}
@@ -141,6 +145,9 @@ func (s *Service) runConfig(st metadata.Stream, r metadata.Remote) influxlogical
 	}
 	return c
 }
+
+// installationLetters stands for the installation's own store of dead letters.
+const installationLetters = "installation"
 
 // ErrSecretMissing is why a stream cannot run whose remote's secret cannot be read.
 var ErrSecretMissing = errors.New("the secret of the remote cannot be read: the key file secret.key is not the one that it was stored with")
@@ -164,10 +171,10 @@ func (s *Service) connection(st metadata.Stream, r metadata.Remote) (remote.Conn
 		return c, nil
 	}
 	c, err = s.config.Limits.Limit(c)
-	if err != nil {
+	if remote.IsRefused(err) {
 		return c, &logical.Error{Err: err, Hint: refusedAdvice}
 	}
-	return c, nil
+	return c, err
 }
 
 // first returns the first text that is there.

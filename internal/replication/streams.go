@@ -3,6 +3,8 @@ package replication
 import (
 	"context"
 	stderrors "errors"
+	"slices"
+	"time"
 
 	"github.com/pkg/errors"
 	"golang.org/x/sync/errgroup"
@@ -59,8 +61,12 @@ func (s *Service) checkStream(ctx context.Context, st metadata.Stream) (metadata
 	if err != nil {
 		return r, err
 	}
-	if _, ok := s.directory.Load().buckets[st.BucketID]; !ok {
-		return r, &metadata.NotFoundError{Kind: metadata.KindBucket, Ref: st.BucketID.String()}
+	bucket, err := s.Bucket(st.BucketID)
+	if err != nil {
+		return r, err
+	}
+	if err := metadata.CheckOwners(st, r, bucket); err != nil {
+		return r, err
 	}
 	return r, checkSettings(s.runConfig(st, r), st)
 }
@@ -114,13 +120,14 @@ func (s *Service) DeleteStream(ctx context.Context, id metadata.ID) error {
 func (s *Service) remove(ctx context.Context, st metadata.Stream) error {
 	defer s.lockStream(st.ID)()
 	id := st.ID
-	if s.config.Streams.Get(id.String()) == nil {
-		// A crash came in between. Its target has to forget it all the same, as far as it can be reached.
-		if r, err := s.store.Remote(ctx, st.RemoteID); err == nil {
-			_, _ = s.config.Streams.Add(ctx, s.runConfig(st, r)) // whatever is broken of it goes anyway
-		}
+	deleting, err := s.store.Streams(ctx, metadata.StreamFilter{Deleting: true, BucketID: st.BucketID})
+	if err != nil {
+		return err
 	}
-	left, err := s.config.Streams.Remove(ctx, id.String(), s.config.FlushWithin)
+	if !slices.ContainsFunc(deleting, func(d metadata.Stream) bool { return d.ID == id }) {
+		return nil // another deletion was faster
+	}
+	left, err := s.end(ctx, st)
 	log := s.log.With("stream", id.String(), "name", st.Name)
 	if left.UnsentBytes > 0 || left.Letters > 0 {
 		log.Warn("stream deleted with data that was not in its target", "reason", "deleted", "unsentPoints", left.UnsentPoints,
@@ -134,6 +141,17 @@ func (s *Service) remove(ctx context.Context, st metadata.Stream) error {
 	}
 	log.Info("stream deleted")
 	return nil
+}
+
+// end has everything of a stream removed but what is stored. Where a crash came in between, and it does not run,
+// its target has to forget it all the same, as far as it can be reached.
+func (s *Service) end(ctx context.Context, st metadata.Stream) (influxlogical.Removed, error) {
+	if s.config.Streams.Get(st.ID.String()) == nil {
+		if r, err := s.store.Remote(ctx, st.RemoteID); err == nil {
+			return s.config.Streams.Discard(ctx, s.runConfig(st, r))
+		}
+	}
+	return s.config.Streams.Remove(ctx, st.ID.String(), s.config.FlushWithin)
 }
 
 func (s *Service) removeAll(ctx context.Context, streams []metadata.Stream) error {
@@ -172,18 +190,34 @@ func (s *Service) apply(ctx context.Context, id metadata.ID) error {
 	return err
 }
 
+// applyAll applies what is stored of several streams, and waits for it for a bounded time. What the service's end
+// cuts off is applied at the next start.
 func (s *Service) applyAll(ctx context.Context, streams []metadata.Stream) {
-	var appliers errgroup.Group
-	appliers.SetLimit(startersAtOnce)
-	for _, st := range streams {
-		appliers.Go(func() error {
-			if err := s.apply(ctx, st.ID); err != nil {
-				s.log.Warn("a stream does not run", "stream", st.ID.String(), "error", err.Error())
-			}
-			return nil
-		})
+	applied := make(chan struct{})
+	s.background.Go(func() {
+		defer close(applied)
+		var appliers errgroup.Group
+		appliers.SetLimit(startersAtOnce)
+		for _, st := range streams {
+			appliers.Go(func() error {
+				if s.ctx.Err() != nil {
+					return nil
+				}
+				if err := s.apply(ctx, st.ID); err != nil {
+					s.log.Warn("a stream does not run", "stream", st.ID.String(), "error", err.Error())
+				}
+				return nil
+			})
+		}
+		_ = appliers.Wait() // each has said what is wrong
+	})
+	late := time.NewTimer(s.config.ApplyWithin)
+	defer late.Stop()
+	select {
+	case <-applied:
+	case <-late.C:
+		s.log.Warn("a change is stored, and is still being applied to its streams", "streams", len(streams))
 	}
-	_ = appliers.Wait() // each has said what is wrong
 }
 
 // Flush ends the delay before a stream's next try at its target.

@@ -3,6 +3,8 @@ package replication
 import (
 	"context"
 
+	"github.com/pkg/errors"
+
 	"github.com/tailrace-cdc/tailrace/internal/metadata"
 )
 
@@ -36,16 +38,11 @@ func (s *Service) UpdateBucket(ctx context.Context, id metadata.ID, change func(
 	return changed(ctx, s, b, err)
 }
 
-// DeleteBucket deletes a bucket and its streams, each as DeleteStream does, all at once.
+// DeleteBucket deletes a bucket and its streams, each as DeleteStream does, all at once. It goes on with a deletion
+// that did not come to its end.
 func (s *Service) DeleteBucket(ctx context.Context, id metadata.ID) error {
-	if _, ok := s.directory.Load().buckets[id]; !ok {
-		return &metadata.NotFoundError{Kind: metadata.KindBucket, Ref: id.String()}
-	}
-	streams, err := s.store.Streams(ctx, metadata.StreamFilter{BucketID: id})
-	if err != nil {
-		return err
-	}
-	if _, err := changed(ctx, s, id, s.store.RetireBucket(ctx, id)); err != nil {
+	streams, err := s.store.RetireBucket(ctx, id)
+	if _, err := changed(ctx, s, id, err); err != nil {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx) // it is decided
@@ -53,6 +50,9 @@ func (s *Service) DeleteBucket(ctx context.Context, id metadata.ID) error {
 		return err
 	}
 	_, err = changed(ctx, s, id, s.store.DeleteBucket(ctx, id))
+	if gone := new(metadata.NotFoundError); errors.As(err, &gone) {
+		return nil // another deletion was faster
+	}
 	return err
 }
 

@@ -45,10 +45,11 @@ func (c Config) inner() deadletter.Config {
 	return deadletter.Config{Path: c.Path, BusyTimeout: c.BusyTimeout}
 }
 
-// SetAside stores letters, all or none, durably when it returns. A letter that its loop has already (see
-// [logical.DeadLetter.Fingerprint]) is left as it is.
-func (s *Store) SetAside(ctx context.Context, letters []logical.DeadLetter) error {
-	return s.inner.SetAside(ctx, letters)
+// Exchange removes letters of a loop by their IDs, and then stores others, all or nothing, durably when it
+// returns. A letter that its loop has already (see [logical.DeadLetter.Fingerprint]) is left as it is; one that
+// is removed may be stored again, with another reason.
+func (s *Store) Exchange(ctx context.Context, loop string, remove []int64, letters []logical.DeadLetter) error {
+	return s.inner.Exchange(ctx, loop, remove, letters)
 }
 
 // ListDeadLetters implements [logical.DeadLetters].

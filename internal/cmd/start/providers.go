@@ -205,22 +205,26 @@ var reserved = []string{
 func ProvideReplication(
 	ctx context.Context, config Config, in *installation.Installation, store *metadata.Store, streams *influxlogical.Streams,
 	open remote.Opener, log *slog.Logger,
-) (*replication.Service, error) {
+) (*replication.Service, func(), error) {
 	if err := checkTargetConn(ctx, config, open); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if _, err := seed(ctx, config, store, log); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	limits, err := limits(config, in)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	service := replication.New(replication.Config{
 		Installation: in.ID(), Store: store, Streams: streams, Open: open, Loop: config.Loop(), Queue: config.Queue(), Log: log,
 		Limits: limits,
 	})
-	return service, service.Start(ctx)
+	if err := service.Start(ctx); err != nil {
+		service.Close()
+		return nil, nil, err
+	}
+	return service, service.Close, nil
 }
 
 // limits are those for remotes that come over the API.

@@ -39,7 +39,7 @@ func seed(ctx context.Context, config Config, store *metadata.Store, log *slog.L
 		_, err := store.UpdateRemote(ctx, made.Remote, func(r *metadata.Remote) error {
 			r.Unrestricted = true
 			// A secret that is not given is the one that is stored, for the same address.
-			if r.URL != target.address.Text || target.secret != "" {
+			if remote.Shown(r.URL) != target.address.Text || target.secret != "" {
 				r.URL, r.Secret = target.address.Text, target.secret
 			}
 			r.RemoteOrgID = orNil(target.org)
@@ -82,5 +82,5 @@ func shown(text, dir string) string {
 	if a, _, err := remote.Parse(text); err == nil && a.Kind == remote.SQLite && !filepath.IsAbs(a.Path) {
 		return "sqlite:" + filepath.Join(dir, a.Path)
 	}
-	return text
+	return remote.Shown(text)
 }

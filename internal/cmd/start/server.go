@@ -66,14 +66,14 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 		_ = s.close() // the first error says more
 		return err
 	}
-	s.log.Info("listening", "address", s.Addr().String(), "installation", s.installation.ID(),
-		"dataDir", s.installation.Dir(), "streams", len(s.streams.All()), "tls", s.certificate != nil)
 	withdraw, err := s.announce()
 	if err != nil {
 		_ = s.close() // the first error says more
 		return err
 	}
 	defer withdraw()
+	s.log.Info("listening", "address", s.Addr().String(), "installation", s.installation.ID(),
+		"dataDir", s.installation.Dir(), "streams", len(s.streams.All()), "tls", s.certificate != nil)
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	besides, stop := context.WithCancel(ctx)
@@ -129,6 +129,7 @@ func (s *Server) close() error {
 	if err != nil {
 		s.log.Warn("requests were cut off", "error", err)
 	}
+	s.service.Close() // nothing is started any more
 	if err := s.streams.Close(ctx); err != nil {
 		return errors.WithMessage(err, "stopping")
 	}

@@ -30,12 +30,8 @@ func ProvideOpener(config Config, log *slog.Logger, counts *tally.Tally, letters
 				Path: c.Address.Path, IgnoreMissingColumns: config.IgnoreMissingColumns, Logger: log, Tally: counts,
 			})
 		case remote.Postgres:
-			dsn, err := dataSource(c)
-			if err != nil {
-				return nil, err
-			}
 			return postgres.Open(ctx, postgres.Config{
-				DSN: dsn, Outbound: c.Outbound, Conns: config.TargetDBConns, StagingSchema: config.StagingSchema,
+				DSN: dataSource(c), Outbound: c.Outbound, Conns: config.TargetDBConns, StagingSchema: config.StagingSchema,
 				IndexTags: config.IndexTags, ApplyTimeout: config.ApplyTimeout, Logger: log, Tally: counts,
 				Pooled: config.PooledTarget, IgnoreMissingColumns: config.IgnoreMissingColumns,
 			})
@@ -48,10 +44,7 @@ func ProvideOpener(config Config, log *slog.Logger, counts *tally.Tally, letters
 
 // openInflux opens another InfluxDB. A user in the address has a password, and no token.
 func openInflux(config Config, c remote.Connection, log *slog.Logger, letters *deadletter.Store) (logical.Target, error) {
-	u, err := url.Parse(c.Address.Text)
-	if err != nil {
-		return nil, errors.New("the address is malformed")
-	}
+	u := c.Address.URL()
 	in := influx.Config{
 		ID: c.Stream, Kind: influx.Kind(u.Query().Get("kind")), Org: c.Org, Bucket: c.Bucket, Token: c.Secret,
 		AllowInsecureTLS: c.AllowInsecureTLS, Outbound: c.Outbound, Version: config.Version, DeadLetters: letters, Logger: log.With("stream", c.Stream),
@@ -66,11 +59,8 @@ func openInflux(config Config, c remote.Connection, log *slog.Logger, letters *d
 
 // dataSource puts the password where the driver looks for it. A remote that came over the API has no other
 // than its own: the driver would take one from the environment, or from the operator's password file.
-func dataSource(c remote.Connection) (string, error) {
-	u, err := url.Parse(c.Address.Text)
-	if err != nil {
-		return "", errors.New("the address is malformed")
-	}
+func dataSource(c remote.Connection) string {
+	u := c.Address.URL()
 	if c.Secret != "" {
 		u.User = url.UserPassword(u.User.Username(), c.Secret)
 	}
@@ -82,7 +72,7 @@ func dataSource(c remote.Connection) (string, error) {
 		}
 		u.RawQuery = query.Encode()
 	}
-	return u.String(), nil
+	return u.String()
 }
 
 // A defaultTarget is what --targetConn says.

@@ -112,12 +112,7 @@ func (a *API) bucket(c *call) (metadata.Bucket, error) {
 	if err != nil {
 		return metadata.Bucket{}, err
 	}
-	for _, b := range a.service.Buckets() {
-		if b.ID == id {
-			return b, nil
-		}
-	}
-	return metadata.Bucket{}, &metadata.NotFoundError{Kind: metadata.KindBucket, Ref: id.String()}
+	return a.service.Bucket(id)
 }
 
 func (a *API) getBucket(c *call) error {
@@ -155,7 +150,11 @@ func (a *API) updateBucket(c *call) error {
 }
 
 func (a *API) deleteBucket(c *call) error {
-	b, err := a.bucket(c)
+	id, err := c.pathID(metadata.KindBucket)
+	if err != nil {
+		return err
+	}
+	b, err := a.service.DeletableBucket(id)
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,8 @@ func start(t testing.TB) *site {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		for _, stop := range []func() error{
-			func() error { return srv.Shutdown(ctx) }, func() error { return <-served }, func() error { return s.streams.Close(ctx) },
+			func() error { return srv.Shutdown(ctx) }, func() error { return <-served },
+			func() error { s.service.Close(); return nil }, func() error { return s.streams.Close(ctx) },
 			queues.Close, store.Close,
 		} {
 			if err := stop(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/tailrace-cdc/tailrace/internal/metadata"
+	addresses "github.com/tailrace-cdc/tailrace/internal/remote"
 	"github.com/tailrace-cdc/tailrace/internal/server"
 )
 
@@ -19,7 +20,7 @@ type remote struct {
 }
 
 func showRemote(r metadata.Remote) remote {
-	return remote{r.ID, r.OrgID, r.Name, r.Description, r.URL, r.RemoteOrgID, r.AllowInsecureTLS, r.SecretMissing}
+	return remote{r.ID, r.OrgID, r.Name, r.Description, addresses.Shown(r.URL), r.RemoteOrgID, r.AllowInsecureTLS, r.SecretMissing}
 }
 
 type remoteBody struct {
@@ -36,6 +37,7 @@ func (b remoteBody) change(r *metadata.Remote) error {
 	b.Name.giveValue(&r.Name)
 	b.Description.give(&r.Description)
 	b.RemoteAPIToken.giveValue(&r.Secret)
+	r.SecretGiven = b.RemoteAPIToken.Set
 	b.RemoteOrgID.give(&r.RemoteOrgID)
 	b.AllowInsecureTLS.giveValue(&r.AllowInsecureTLS)
 	b.RemoteURL.giveValue(&r.URL)
@@ -48,7 +50,11 @@ func (a *API) listRemotes(c *call) error {
 		return err
 	}
 	query := c.URL.Query()
-	remotes, err := a.service.Remotes(c.Context(), metadata.RemoteFilter{OrgID: orgID, Name: query.Get("name"), URL: query.Get("remoteURL")})
+	url := query.Get("remoteURL")
+	if shown := addresses.Shown(url); shown != "" {
+		url = shown // as it is stored
+	}
+	remotes, err := a.service.Remotes(c.Context(), metadata.RemoteFilter{OrgID: orgID, Name: query.Get("name"), URL: url})
 	if err != nil {
 		return err
 	}

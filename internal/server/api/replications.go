@@ -237,7 +237,11 @@ func (a *API) createReplication(c *call) error {
 	if err := c.may(server.Write, resource("replications", 0, s.OrgID)); err != nil {
 		return err
 	}
-	if err := c.may(server.Read, resource("buckets", s.BucketID, s.OrgID)); err != nil {
+	bucket, err := a.service.Bucket(s.BucketID)
+	if err != nil {
+		return given(err)
+	}
+	if err := c.may(server.Read, resource("buckets", bucket.ID, bucket.OrgID)); err != nil {
 		return err
 	}
 	if err := a.needs(c, s); err != nil {
@@ -246,7 +250,7 @@ func (a *API) createReplication(c *call) error {
 	if c.URL.Query().Get("validate") == "true" {
 		return a.validate(c, s)
 	}
-	s, err := a.service.CreateStream(c.Context(), s)
+	s, err = a.service.CreateStream(c.Context(), s)
 	if err != nil {
 		return given(err)
 	}
@@ -255,12 +259,12 @@ func (a *API) createReplication(c *call) error {
 
 // needs asks for the right to use the remote, and for a bucket where the remote has buckets.
 func (a *API) needs(c *call, s metadata.Stream) error {
-	if err := c.may(server.Read, resource("remotes", s.RemoteID, s.OrgID)); err != nil {
-		return err
-	}
 	r, err := a.service.Remote(c.Context(), s.RemoteID)
 	if err != nil {
 		return given(err)
+	}
+	if err := c.may(server.Read, resource("remotes", r.ID, r.OrgID)); err != nil {
+		return err
 	}
 	if a.service.NeedsBucket(r) && (s.RemoteBucketID == nil || *s.RemoteBucketID == "") && (s.RemoteBucketName == nil || *s.RemoteBucketName == "") {
 		return refuse(http.StatusUnprocessableEntity, "give remoteBucketID or remoteBucketName: where in the remote the data goes")

@@ -2,7 +2,6 @@ package influxlogical
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"time"
 
@@ -12,10 +11,6 @@ import (
 	"github.com/tailrace-cdc/tailrace/internal/queue"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
-
-// chunk is how many mutations are handed to the loop at once: few enough that what a block becomes
-// is bounded by the loop's budget and not by the block, and enough to make the call cheap.
-const chunk = 512
 
 // messageBytes is what a block takes beside its payload on its way through the loop.
 const messageBytes = 256
@@ -31,70 +26,19 @@ type dialect struct {
 }
 
 var (
+	_ logical.Resumer      = (*dialect)(nil)
 	_ logical.Acknowledger = (*dialect)(nil)
 	_ logical.Stalenesser  = (*dialect)(nil)
 	_ logical.Replayer     = (*dialect)(nil)
 )
 
-// A Notice is something about a stream's position that must not be silent.
-type Notice string
-
-// The notices.
-const (
-	// NoticeGap: the target's consistent point is older than the queue's cursor, because the target
-	// was restored from a backup. What lies between was sent once and is no longer in the queue.
-	NoticeGap Notice = "gap"
-	// NoticeReplaced: the target's consistent point belongs to another queue. Everything in this
-	// queue is sent.
-	NoticeReplaced Notice = "queue replaced"
-	// NoticeBehind: the target's consistent point is one that this queue has not reached: the data
-	// directory was restored from a backup, or copied. Everything in the queue is sent, and what is
-	// written from now on comes after that point.
-	NoticeBehind Notice = "queue behind its target"
-	// NoticeMissing: the queue's directory was not there, and was made anew. What was in it is lost.
-	NoticeMissing Notice = "queue was missing"
-)
-
-// ZeroStamp implements logical.Dialect: it stands for the queue's cursor.
-func (d *dialect) ZeroStamp() logical.Stamp { return Stamp{} }
-
-// DecodeStamp implements logical.Dialect. A stamp of another queue says nothing about this one, which
-// is then read from its cursor.
-func (d *dialect) DecodeStamp(stored []byte) (logical.Stamp, error) {
-	var stamp Stamp
-	if err := json.Unmarshal(stored, &stamp); err != nil {
-		return nil, errors.Wrapf(err, "the memo in the target is no position of a queue: %s", stored)
-	}
-	if stamp == (Stamp{}) {
-		return stamp, nil
-	}
-	if stamp.Queue != d.queue.ID() {
-		d.log.Warn("the target's consistent point belongs to another queue; sending all that is in this one",
-			"stored", stamp.String(), "queue", d.queue.ID().String())
-		d.note(NoticeReplaced)
-		return Stamp{}, nil
-	}
-	if next := d.queue.Next(); stamp.Sequence >= next {
-		d.log.Error("the target is ahead of the queue: the data directory was restored from a backup or copied; sending all that is in the queue",
-			"stored", uint64(stamp.Sequence), "next", uint64(next))
-		d.note(NoticeBehind)
-		if err := d.queue.SkipTo(stamp.Sequence); err != nil {
-			return nil, err
-		}
-		return Stamp{}, nil
-	}
-	if cursor := d.queue.Cursor(); stamp.Sequence < cursor {
-		d.log.Error("the target is older than what was acknowledged: it was restored from a backup; what lies between is not in the queue",
-			"stored", uint64(stamp.Sequence), "cursor", uint64(cursor), "blocks", uint64(cursor-stamp.Sequence))
-		d.note(NoticeGap)
-	}
-	return stamp, nil
-}
-
 // ReadInto implements logical.Dialect.
 func (d *dialect) ReadInto(ctx context.Context, from logical.Stamp, out logical.Outbox) error {
-	after := max(from.(Stamp).Sequence, d.queue.Cursor())
-	reader, err := d.queue.NewReader(after)
+	after, cursor := from.(Stamp).Sequence, d.queue.Cursor()
+	if after == 0 {
+		after = cursor
+	}
+	reader, err := d.queue.NewReader(max(after, cursor))
 	if err != nil {
 		return errors.WithMessage(err, "the queue cannot be read")
 	}
@@ -105,29 +49,11 @@ func (d *dialect) ReadInto(ctx context.Context, from logical.Stamp, out logical.
 		if err != nil {
 			return err
 		}
-		if err := out.Send(ctx, logical.Message{Body: block, Size: len(block.Payload) + messageBytes}); err != nil {
+		msg := logical.Message{Body: passage{block, after}, Size: len(block.Payload) + messageBytes}
+		if err := out.Send(ctx, msg); err != nil {
 			return err
 		}
-	}
-}
-
-// Process implements logical.Dialect.
-func (d *dialect) Process(ctx context.Context, in logical.Inbox, events logical.Events) error {
-	p := processor{dialect: d, events: events}
-	for {
-		msg, err := in.Receive(ctx)
-		if err != nil {
-			return err
-		}
-		if msg.Rollback {
-			p.open = false
-			err = events.OnRollback(ctx)
-		} else {
-			err = p.block(ctx, msg.Body.(queue.Block))
-		}
-		if err != nil {
-			return err
-		}
+		after = block.Sequence
 	}
 }
 
@@ -173,46 +99,4 @@ func (d *dialect) Replay(letter logical.DeadLetter) (logical.Mutation, error) {
 	}
 	muts[0].Op = logical.OpFill
 	return muts[0], nil
-}
-
-// processor decodes the blocks of one run of Process.
-type processor struct {
-	dialect *dialect
-	events  logical.Events
-	open    bool // inside a group
-	muts    []logical.Mutation
-}
-
-// block passes one block on.
-func (p *processor) block(ctx context.Context, b queue.Block) error {
-	if !p.open {
-		stamp := Stamp{Queue: p.dialect.queue.ID(), Sequence: b.Group, Enqueued: b.Time}
-		if err := p.events.OnBegin(ctx, stamp); err != nil {
-			return err
-		}
-		p.open = true
-	}
-	if err := p.data(ctx, b); err != nil {
-		return err
-	}
-	if !b.Last {
-		return nil
-	}
-	p.open = false
-	return p.events.OnCommit(ctx)
-}
-
-// data decodes the lines of a block, a chunk at a time.
-func (p *processor) data(ctx context.Context, b queue.Block) error {
-	for rest := b.Payload; len(rest) > 0; {
-		var err error
-		p.muts, rest, err = p.dialect.decoder.Decode(p.muts[:0], rest, chunk)
-		if err != nil {
-			return errors.WithMessagef(err, "block %d of the queue", b.Sequence)
-		}
-		if err := p.events.OnData(ctx, p.muts); err != nil {
-			return err
-		}
-	}
-	return nil
 }

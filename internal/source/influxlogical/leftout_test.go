@@ -21,7 +21,7 @@ func bucketOf(t *testing.T, limits ...queue.Limits) (*Streams, []*queue.Queue) {
 		}
 		t.Cleanup(func() { _ = q.Close() })
 		queues = append(queues, q)
-		stream := newStream(s.config, StreamConfig{ID: string(rune('a' + i)), Bucket: "b"})
+		stream := newStream(s.config, newLife(), StreamConfig{ID: string(rune('a' + i)), Bucket: "b"})
 		stream.queue.Store(q)
 		if err := s.list(stream); err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ const (
 // Add makes a stream: its queue, and its loop. A stream whose parts are broken is added all the same,
 // and says so in its status; the error tells. Without the queue, writes to its bucket are refused.
 func (s *Streams) Add(ctx context.Context, config StreamConfig) (*Stream, error) {
-	stream := newStream(s.config, config)
+	stream := newStream(s.config, s.lives, config)
 	stream.mu.Lock()
 	defer stream.mu.Unlock()
 	err := stream.openQueue() // before a write can ask for it
@@ -98,6 +98,9 @@ func (s *Streams) Update(ctx context.Context, config StreamConfig) error {
 	}
 	stream.mu.Lock()
 	defer stream.mu.Unlock()
+	if stream.gone.Load() {
+		return errors.WithMessagef(ErrRemoved, "stream %s", config.ID)
+	}
 	old := stream.config.Load()
 	if config.Name == "" {
 		config.Name = config.ID
@@ -116,6 +119,10 @@ func (s *Streams) Update(ctx context.Context, config StreamConfig) error {
 	}
 	if moved {
 		stream.forget(ctx, true)
+		counting, cancel := context.WithTimeout(ctx, forgetWithin)
+		left, _ := stream.CountLetters(counting)
+		cancel()
+		stream.leave(old.Remote, config.Remote, left)
 	}
 	if reopen || config.Paused {
 		stream.letGo()
@@ -128,6 +135,8 @@ func (s *Streams) Update(ctx context.Context, config StreamConfig) error {
 // forget removes what the target stores about the stream; its dead letters may stay. s.mu is held, and
 // there is no loop.
 func (s *Stream) forget(ctx context.Context, keepLetters bool) {
+	ctx, cancel := context.WithTimeout(ctx, forgetWithin)
+	defer cancel()
 	if _, err := s.open(ctx); err != nil {
 		return // the stream's state has said what is wrong
 	}
@@ -135,8 +144,6 @@ func (s *Stream) forget(ctx context.Context, keepLetters bool) {
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, forgetWithin)
-	defer cancel()
 	if err := target.Forget(ctx, logical.Claim{Loop: s.identity(), Holder: s.shared.Holder}, keepLetters); err != nil {
 		s.log().Warn("the stream's rows in the old target could not be removed; they do no harm", "loop", s.identity(), "error", err.Error())
 	}
@@ -156,41 +163,63 @@ type Removed struct {
 // flush says and as there is progress, and then its loop, its rows in the target (as far as that can be
 // reached), its queue and its metrics go. Removing what is not there removes the queue of that id.
 func (s *Streams) Remove(ctx context.Context, id string, flush time.Duration) (Removed, error) {
-	var left Removed
 	stream := s.Get(id)
 	if stream == nil {
-		return left, s.config.Store.Delete(id)
+		return Removed{}, s.config.Store.Delete(id)
 	}
 	stream.gone.Store(true)
+	if o := stream.opener.Load(); o != nil {
+		o.end() // it may be in the middle of a try
+	}
 	s.unlist(stream)
 	stream.flush(ctx, flush)
+	return stream.end(ctx)
+}
+
+// Discard ends a stream that is not there, as Remove does: its removal was interrupted. No write reaches it, and
+// nothing of it is sent.
+func (s *Streams) Discard(ctx context.Context, config StreamConfig) (Removed, error) {
+	if s.Get(config.ID) != nil {
+		return Removed{}, errors.Errorf("stream %s: it is there, and has to be removed", config.ID)
+	}
+	config.Paused = true
+	stream := newStream(s.config, s.lives, config)
+	stream.gone.Store(true)
 	stream.mu.Lock()
-	defer stream.mu.Unlock()
+	_ = stream.openQueue() // it has said what is wrong, and goes anyway
+	stream.mu.Unlock()
+	return stream.end(ctx)
+}
+
+// end takes away all that there is of a stream that gets no writes any more.
+func (s *Stream) end(ctx context.Context) (left Removed, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	stop, cancel := context.WithTimeout(ctx, drainWithin)
-	stream.stopLoop(stop)
+	s.stopLoop(stop)
 	cancel()
-	if q := stream.queue.Load(); q != nil {
+	if q := s.queue.Load(); q != nil {
 		left.UnsentBytes = q.Stats().UnsentBytes
 		if left.UnsentBytes > 0 {
 			loss, err := q.Purge() // it counts, and tells the log
 			if err != nil {
-				stream.log().Warn("what is lost with the stream cannot be counted", "error", err.Error())
+				s.log().Warn("what is lost with the s cannot be counted", "error", err.Error())
 			}
 			left.UnsentPoints = loss.Points
 		}
 		if err := q.Close(); err != nil {
-			stream.log().Warn("closing the queue", "error", err.Error())
+			s.log().Warn("closing the queue", "error", err.Error())
 		}
-		stream.queue.Store(nil)
+		s.queue.Store(nil)
 	}
-	if store, ok := kept[logical.DeadLetters](stream); ok {
+	if store, ok := kept[logical.DeadLetters](s); ok {
 		counting, cancel := context.WithTimeout(ctx, forgetWithin)
-		left.Letters, _, _ = store.CountDeadLetters(counting, stream.identity())
+		left.Letters, _, _ = store.CountDeadLetters(counting, s.identity())
 		cancel()
 	}
-	stream.forget(ctx, false)
-	stream.letGo()
-	return left, s.config.Store.Delete(id)
+	s.forget(ctx, false)
+	s.letGo()
+	return left, s.shared.Store.Delete(s.ID())
 }
 
 // flush waits until all that is queued has landed, for a bounded time, and not for a target that fails.
@@ -231,16 +260,16 @@ type Orphan struct {
 }
 
 // Sweep removes the queues that belong to no stream and hold nothing, and returns all that belong to
-// none. Directories whose names are not ours are left alone. It is called when all streams have been added. What was never sent is not removed: a crash can
+// none. Directories whose names are not ours, and those that skip has, are left alone. It is called when all streams have been added. What was never sent is not removed: a crash can
 // leave no such queue, so that somebody must have put it there, or have taken the metadata away.
-func (s *Streams) Sweep(ours func(name string) bool) ([]Orphan, error) {
+func (s *Streams) Sweep(skip map[string]bool, ours func(name string) bool) ([]Orphan, error) {
 	names, err := s.config.Store.List()
 	if err != nil {
 		return nil, err
 	}
 	var orphans []Orphan
 	for _, name := range names {
-		if s.Get(name) != nil {
+		if s.Get(name) != nil || skip[name] {
 			continue
 		}
 		if !ours(name) {

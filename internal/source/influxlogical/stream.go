@@ -46,6 +46,8 @@ type Remote struct {
 	// Place says where the data goes. Two remotes of one place are one, whatever their secrets: a memo
 	// that is there counts for both.
 	Place string
+	// Letters says where the dead letters are kept: for some targets in the installation, for others at Place.
+	Letters string
 	// Connection tells two ways of reaching a place apart: when it changes, the target is opened anew.
 	// It is compared and never shown.
 	Connection string
@@ -57,6 +59,7 @@ type Remote struct {
 // A Stream replicates one bucket to one target. Its exported methods may be called concurrently.
 type Stream struct {
 	shared Config
+	lives  *life
 
 	config   atomic.Pointer[StreamConfig] // replaced, never changed
 	queue    atomic.Pointer[queue.Queue]  // nil while it cannot be opened
@@ -70,10 +73,15 @@ type Stream struct {
 	failedPoints, failedBytes atomic.Uint64 // of writes that its queue did not take
 	letters                   atomic.Int64  // as last counted, plus one; zero is never
 
-	held atomic.Pointer[held] // nil while the target is not open
+	held   atomic.Pointer[held]   // nil while the target is not open
+	opener atomic.Pointer[opener] // nil unless opening it has failed, and is to be tried again
+
+	lettersBehind atomic.Bool // behind is not empty
 
 	mu    sync.Mutex // held while the queue, the loop or the target is replaced
 	tried time.Time  // when opening the queue was last tried
+	// behind are the former targets in which there are dead letters, by Remote.Letters.
+	behind []string
 }
 
 // held is an open target, and what gives it back.
@@ -81,6 +89,9 @@ type held struct {
 	logical.Target
 	release func()
 }
+
+// ErrRemoved says that a stream has been removed, or is being.
+var ErrRemoved = errors.New("the stream has been removed")
 
 // A Fault is why a stream cannot run at all, until somebody does something.
 type Fault struct {
@@ -96,11 +107,11 @@ const (
 	FaultTarget = "target"
 )
 
-func newStream(shared Config, config StreamConfig) *Stream {
+func newStream(shared Config, lives *life, config StreamConfig) *Stream {
 	if config.Name == "" {
 		config.Name = config.ID
 	}
-	s := &Stream{shared: shared}
+	s := &Stream{shared: shared, lives: lives}
 	s.config.Store(&config)
 	s.filter.Store(config.Filter)
 	if config.Notice != "" {
@@ -122,10 +133,13 @@ func (s *Stream) log() *slog.Logger {
 
 // openQueue opens the queue, if it is not open. s.mu is held.
 func (s *Stream) openQueue() error {
-	if s.queue.Load() != nil {
+	c := s.config.Load()
+	switch {
+	case s.gone.Load():
+		return errors.WithMessagef(ErrRemoved, "stream %s", c.ID) // opening would make its queue anew
+	case s.queue.Load() != nil:
 		return nil
 	}
-	c := s.config.Load()
 	s.tried = time.Now()
 	settings := c.Queue
 	settings.Name, settings.Logger = c.ID, s.log()
@@ -165,6 +179,7 @@ func (s *Stream) startLoop(ctx context.Context) error {
 	target, err := s.open(ctx)
 	if err != nil {
 		s.failed(FaultTarget, err)
+		s.tryAgain(err)
 		return errors.WithMessagef(err, "stream %s", c.ID)
 	}
 	decoding := lineprotocol.DecoderConfig{Schema: c.Schema, RawOnly: target.Traits().WantsRaw}
@@ -180,15 +195,18 @@ func (s *Stream) startLoop(ctx context.Context) error {
 	})
 	if err != nil {
 		s.failed(FaultTarget, err)
+		s.tryAgain(err)
 		return errors.WithMessagef(err, "stream %s", c.ID)
 	}
+	s.giveUpOpening()
 	s.fault.Store(nil)
 	s.loop.Store(loop)
 	return nil
 }
 
-// stopLoop drains and stops the loop. s.mu is held.
+// stopLoop drains and stops the loop, or ends the tries to start it. s.mu is held.
 func (s *Stream) stopLoop(ctx context.Context) {
+	s.giveUpOpening()
 	if s.loop.Load() != nil {
 		s.shared.Factory.Remove(ctx, s.ID())
 		s.loop.Store(nil)
@@ -262,6 +280,9 @@ func (s *Stream) change(f func(*StreamConfig)) {
 
 // Flush ends the delay before the next try at the target, unless the target asked for it.
 func (s *Stream) Flush() {
+	if o := s.opener.Load(); o != nil {
+		o.retry.Kick()
+	}
 	if loop := s.loop.Load(); loop != nil {
 		loop.Kick()
 	}

@@ -36,6 +36,7 @@ type Config struct {
 // concurrently.
 type Streams struct {
 	config Config
+	lives  *life
 	groups sync.Pool // of *queue.Group
 	sieves sync.Pool // of *filter.Sieve
 
@@ -94,7 +95,7 @@ func NewStreams(config Config) *Streams {
 	if config.Holder == "" {
 		config.Holder = config.Installation
 	}
-	s := &Streams{config: config, byID: map[string]*Stream{}, buckets: map[string][]*Stream{}}
+	s := &Streams{config: config, lives: newLife(), byID: map[string]*Stream{}, buckets: map[string][]*Stream{}}
 	s.groups.New = func() any { return new(queue.Group) }
 	s.sieves.New = func() any { return new(filter.Sieve) }
 	return s
@@ -288,6 +289,7 @@ func (s *Streams) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
+	s.lives.end()
 	s.config.Factory.Close(ctx)
 	var first error
 	for _, stream := range s.All() {
@@ -300,5 +302,6 @@ func (s *Streams) Close(ctx context.Context) error {
 		stream.letGo()
 		stream.mu.Unlock()
 	}
+	s.lives.wait.Wait()
 	return first
 }

@@ -17,7 +17,10 @@ type fanned struct {
 	w   *writer
 	fan *fan.Fan
 
-	marked bool // the memo says that a fan is at work; owned by the caller of Events
+	// What follows is owned by the caller of Events.
+	marked bool          // the memo says that a fan is at work
+	begun  logical.Stamp // of the open transaction
+	parts  bool          // mutations of it were given to the fan
 
 	mu     sync.Mutex
 	landed logical.Stamp // the fan's consistent point
@@ -43,11 +46,11 @@ func newFanned(w *writer) *fanned {
 	}
 	s.fan = fan.New(fan.Config{
 		Session: w.session, Shards: shards, Raw: w.traits.WantsRaw, Budget: w.budget, Point: w.loop.point(), Skip: w.skip,
-		Reaches: reaches, FirstRows: w.loop.batchRows, CallTimeout: w.config.ApplyTimeout, Memo: s.memo,
+		Reaches: reaches, FirstRows: w.loop.batchRows, Timed: w.timed, Memo: s.memo,
 		Retry:      retry.Config{Base: w.config.RetryDelay, Max: w.config.RetryMax, Rand: w.loop.rand},
 		OnPoint:    s.advanced,
 		OnLanded:   s.batch,
-		OnFailure:  func(x fan.Failure) { w.loop.failed(x.Err) },
+		OnFailure:  s.failed,
 		OnFail:     w.fail,
 		OnReject:   s.reject,
 		OnSettled:  s.settled,
@@ -67,27 +70,39 @@ func (s *fanned) OnBegin(ctx context.Context, stamp logical.Stamp) error {
 		}
 		s.marked = true
 	}
+	s.begun, s.parts = stamp, false
 	return s.fan.Begin(ctx, stamp)
 }
 
 // OnData implements logical.Events.
 func (s *fanned) OnData(ctx context.Context, muts []logical.Mutation) error {
+	s.parts = s.parts || len(muts) > 0
 	return s.fan.Data(ctx, muts)
 }
 
 // OnCommit implements logical.Events.
 func (s *fanned) OnCommit(context.Context) error {
-	s.w.skip = 0 // the fan has seen to it
+	s.w.skip, s.parts = 0, false // the fan has seen to it
 	return s.fan.Commit()
 }
 
-// OnRollback implements logical.Events: what was committed lands, and the open transaction is
-// forgotten. Parts of it may have landed; they are going to be read again.
+// OnRollback implements logical.Events: everything that was given to the fan lands, what it was given of the
+// open transaction included. That one is read again, by this fan, which knows what it must not do twice; until
+// then the target holds a part of it.
 func (s *fanned) OnRollback(ctx context.Context) error {
+	if s.parts {
+		s.w.loop.tear(s.begun)
+		s.parts = false
+	}
 	if err := s.drain(ctx); err != nil {
 		return err
 	}
-	return s.fan.Abort(ctx)
+	if err := s.fan.Abort(ctx); err != nil {
+		return err
+	}
+	_, s.w.skip = s.fan.Progress()
+	s.w.loop.mended()
+	return nil
 }
 
 // drain implements sink: everything has landed, and the consistent point says so (DRAIN).
@@ -95,7 +110,11 @@ func (s *fanned) drain(ctx context.Context) error {
 	if err := s.fan.Drain(ctx); err != nil {
 		return err
 	}
-	return s.save(ctx)
+	if err := s.save(ctx); err != nil {
+		return err
+	}
+	s.w.loop.mended()
+	return nil
 }
 
 // partial implements sink. A fan does not wait for the end of an open transaction.
@@ -103,6 +122,9 @@ func (s *fanned) partial() bool { return false }
 
 // oldest implements sink.
 func (s *fanned) oldest() (logical.Stamp, bool) { return s.fan.Oldest() }
+
+// kick implements sink.
+func (s *fanned) kick() { s.fan.Kick() }
 
 // stop implements sink.
 func (s *fanned) stop(cause error) {
@@ -178,9 +200,13 @@ func (s *fanned) save(ctx context.Context) error {
 
 // store writes the memo, and tries until that is done, ctx ends or the loop is fenced out.
 func (s *fanned) store(ctx context.Context) error {
-	for tries := s.w.loop.newTries(); ; {
+	failed := false
+	for tries := s.w.loop.newTries(); ; failed = true {
 		err := s.fan.SaveMemo(ctx)
 		if err == nil {
+			if failed {
+				s.w.loop.succeeded()
+			}
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -208,6 +234,16 @@ func (s *fanned) memo(point logical.Stamp, skip int) logical.MemoState {
 	}
 	state.Skip = skip
 	return state
+}
+
+// failed is told of each failure. What the target refuses may be accepted when other shards have come as far,
+// and otherwise it is decided about.
+func (s *fanned) failed(x fan.Failure) {
+	if refused(x.Err) {
+		s.w.loop.log.Debug("refused for now", "shard", x.Shard, "mutations", x.Mutations, "error", x.Err.Error())
+		return
+	}
+	s.w.loop.failed(x.Err)
 }
 
 // reject decides about a mutation that the target will never accept.
@@ -251,6 +287,7 @@ func (s *fanned) settled(r fan.Rejected, v fan.Verdict, letter *logical.DeadLett
 		s.w.loop.open.settled(letter, r.Stamp, r.Mutation.Relation.Points)
 	}
 	s.w.loop.rejected(1, reason)
+	s.w.loop.mended()
 }
 
 // joins returns what knows the mutations that join dead letters. Those that a target forwards as they came

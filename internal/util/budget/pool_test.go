@@ -303,9 +303,19 @@ func TestFewBudgetsBorrowMore(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20
 	for _, c := range []struct{ loops, total, want int64 }{
-		{1, 10 * mib, 25 * mib / 10}, {2, 10 * mib, 17 * mib / 10}, {4, 10 * mib, mib}, {8, 10 * mib, 6 * mib / 10}, {100, 10 * mib, 6 * mib / 10},
-		{1, 40 * mib, 10 * mib}, {2, 40 * mib, 67 * mib / 10}, {4, 40 * mib, 4 * mib}, {8, 40 * mib, 22 * mib / 10},
-		{1, 256 * mib, 64 * mib}, {2, 256 * mib, 42 * mib}, {4, 256 * mib, 25 * mib}, {8, 256 * mib, 14 * mib},
+		{1, 10 * mib, 25 * mib / 10},
+		{2, 10 * mib, 17 * mib / 10},
+		{4, 10 * mib, mib},
+		{8, 10 * mib, 6 * mib / 10},
+		{100, 10 * mib, 6 * mib / 10},
+		{1, 40 * mib, 10 * mib},
+		{2, 40 * mib, 67 * mib / 10},
+		{4, 40 * mib, 4 * mib},
+		{8, 40 * mib, 22 * mib / 10},
+		{1, 256 * mib, 64 * mib},
+		{2, 256 * mib, 42 * mib},
+		{4, 256 * mib, 25 * mib},
+		{8, 256 * mib, 14 * mib},
 	} {
 		pool := NewPool(c.total)
 		one := pool.Join(c.total, 64<<10)

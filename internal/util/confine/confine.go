@@ -16,6 +16,8 @@ type OutsideError struct {
 	Name string
 	// Reason is what is wrong with it.
 	Reason string
+	// Away says that its directory is not there now, or cannot be read: it is not the name that is wrong.
+	Away bool
 }
 
 // Error implements error. It does not tell where the directory is.
@@ -47,7 +49,7 @@ var sidecars = []string{"-wal", "-shm", "-journal"}
 // directory should be given, and never one in which the server keeps files of its own.
 func Path(dir, name string) (string, error) {
 	if dir == "" {
-		return "", &OutsideError{name, "the operator has named no directory for files (--sqliteDir)"}
+		return "", &OutsideError{Name: name, Reason: "the operator has named no directory for files (--sqliteDir)"}
 	}
 	root, err := realDir(dir)
 	if err != nil {
@@ -55,17 +57,17 @@ func Path(dir, name string) (string, error) {
 	}
 	local, reason := relative(dir, root, name)
 	if reason != "" {
-		return "", &OutsideError{name, reason}
+		return "", &OutsideError{Name: name, Reason: reason}
 	}
 	path := filepath.Join(root, local)
 	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", &OutsideError{name, "its directory does not exist"}
+		return "", &OutsideError{Name: name, Reason: "its directory does not exist", Away: true}
 	case err != nil:
-		return "", &OutsideError{name, "its directory cannot be read"}
+		return "", &OutsideError{Name: name, Reason: "its directory cannot be read", Away: true}
 	case !below(root, parent):
-		return "", &OutsideError{name, "it leads out of the directory for files"}
+		return "", &OutsideError{Name: name, Reason: "it leads out of the directory for files"}
 	}
 	path = filepath.Join(parent, filepath.Base(path))
 	info, err := os.Lstat(path)
@@ -73,11 +75,11 @@ func Path(dir, name string) (string, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return path, nil
 	case err != nil:
-		return "", &OutsideError{name, "it cannot be read"}
+		return "", &OutsideError{Name: name, Reason: "it cannot be read", Away: true}
 	case info.Mode()&fs.ModeSymlink != 0:
-		return "", &OutsideError{name, "it is a symbolic link"}
+		return "", &OutsideError{Name: name, Reason: "it is a symbolic link"}
 	case !info.Mode().IsRegular():
-		return "", &OutsideError{name, "it is no file"}
+		return "", &OutsideError{Name: name, Reason: "it is no file"}
 	}
 	return path, nil
 }

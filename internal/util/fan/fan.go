@@ -53,6 +53,7 @@ type Fan struct {
 	workers    int          // goroutines
 	blocked    []rest       // batches that wait for a drain because they violate a constraint
 	drainRetry *retry.Retry // of whoever applies what was blocked
+	insisting  *retry.Retry // of the call of the fan that cannot go on without the session; nil if there is none
 	drained    bool         // the drain has happened, and somebody applies what was blocked
 	feeding    bool         // the source waits for us
 	stopping   bool         // batches that are not in flight stay where they are
@@ -119,7 +120,7 @@ func (f *Fan) Commit() error {
 	if !f.progress.Open() {
 		return errors.New("fan: commit without a transaction")
 	}
-	if f.skipping > 0 {
+	if f.skipping > 0 && f.passed > 0 { // without data it stands for one that the source no longer has
 		return errors.Errorf("fan: a transaction has %d mutations less than when it was read before", f.skipping)
 	}
 	if f.progress.End() {
@@ -248,9 +249,7 @@ func (f *Fan) SaveMemo(ctx context.Context) error {
 		return err
 	}
 	point, skip := f.Progress()
-	call, cancel := f.timeout(ctx)
-	err := f.cfg.Session.SaveMemo(call, f.cfg.Memo(point, skip))
-	cancel()
+	err := f.timed(ctx, func(ctx context.Context) error { return f.cfg.Session.SaveMemo(ctx, f.cfg.Memo(point, skip)) })
 	if err == nil || logical.ClassOf(err) == logical.ClassFenced {
 		return err
 	}
@@ -266,9 +265,7 @@ func (f *Fan) settleMemo(ctx context.Context) error {
 	if !f.strayed.Load() {
 		return nil
 	}
-	ctx, cancel := f.timeout(ctx)
-	defer cancel()
-	if err := f.cfg.Session.Fence(ctx); err != nil {
+	if err := f.fence(ctx); err != nil {
 		return err
 	}
 	f.strayed.Store(false)
@@ -312,8 +309,8 @@ func (f *Fan) InFlight() (mutations int, bytes int64) {
 // Config.FirstRows saves that from finding out again.
 func (f *Fan) BatchRows() int { return f.tune.settledOn() }
 
-// Kick lets batches that wait for their next try be tried now, except where the target asked to be
-// left alone.
+// Kick lets what waits for its next try be tried now, except where the target asked to be left alone: batches,
+// and the calls of Drain and Abort.
 func (f *Fan) Kick() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -324,5 +321,8 @@ func (f *Fan) Kick() {
 	}
 	if f.drainRetry != nil {
 		f.drainRetry.Kick()
+	}
+	if f.insisting != nil {
+		f.insisting.Kick()
 	}
 }

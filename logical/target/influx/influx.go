@@ -26,9 +26,9 @@ import (
 // file. Its methods may be called concurrently.
 type LetterStore interface {
 	logical.DeadLetters
-	// SetAside stores letters, all or none, durably when it returns. A letter that its loop has already (see
-	// [logical.DeadLetter.Fingerprint]) is not stored once more.
-	SetAside(ctx context.Context, letters []logical.DeadLetter) error
+	// Exchange removes letters of a loop by their IDs, and then stores others, all or nothing, durably when it
+	// returns. A letter that its loop has already (see [logical.DeadLetter.Fingerprint]) is not stored once more.
+	Exchange(ctx context.Context, loop string, remove []int64, letters []logical.DeadLetter) error
 }
 
 // Config says where the remote is and how it is used.

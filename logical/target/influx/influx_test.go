@@ -192,8 +192,8 @@ func TestNothingSilentLettersOfARemote(t *testing.T) {
 		}
 		return ids
 	}
-	run(func(_ *factory.Loop, letters *deadletter.Store) {
-		if n := len(list(letters)); n != 2 || r.holds() != "m v=1 1; m v=3 3; m v=5 5" {
+	run(func(loop *factory.Loop, letters *deadletter.Store) {
+		if n := len(list(letters)); n != 2 || loop.Status().DeadLetters != 2 || r.holds() != "m v=1 1; m v=3 3; m v=5 5" {
 			t.Errorf("%d letters, and the remote holds %s", n, r.holds())
 		}
 	})
@@ -209,6 +209,9 @@ func TestNothingSilentLettersOfARemote(t *testing.T) {
 		}
 		if n := len(list(letters)); n != 0 {
 			t.Errorf("%d letters are left", n)
+		}
+		if s := loop.Status(); s.DeadLetters != 0 || s.LetterBytes != 0 {
+			t.Errorf("the status tells of %d dead letters of %d bytes", s.DeadLetters, s.LetterBytes)
 		}
 	})
 	if want := fmt.Sprint(`m v="a" 2; `, "m v=1 1; m v=3 3; m v=5 5; m v=6 6"); r.holds() != want {
