@@ -13,7 +13,8 @@ type Keepers struct {
 	byLoop map[string]*Keeper
 }
 
-// Start sets the keeper of a new session to work, and ends the one that it takes over from.
+// Start sets the keeper of a new session to work, and ends the one that it takes over from. Of two sessions that were
+// taken at once the later one may come first, and stays.
 func (s *Keepers) Start(k *Keeper) {
 	k.Start()
 	s.mu.Lock()
@@ -21,7 +22,11 @@ func (s *Keepers) Start(k *Keeper) {
 		s.byLoop = map[string]*Keeper{}
 	}
 	old := s.byLoop[k.cfg.Loop]
-	s.byLoop[k.cfg.Loop] = k
+	if old != nil && old.cfg.Epoch > k.cfg.Epoch && old.Held() {
+		old = k
+	} else {
+		s.byLoop[k.cfg.Loop] = k
+	}
 	s.mu.Unlock()
 	if old != nil {
 		old.Abandon()

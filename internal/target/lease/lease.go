@@ -18,6 +18,8 @@ import (
 type Config struct {
 	// Loop is whose lease it is, for the log.
 	Loop string
+	// Epoch is the loop's when the lease was written; that of a later lease is higher.
+	Epoch int64
 	// TTL is how long it lives without being renewed.
 	TTL time.Duration
 	// Renew writes it anew. An error of [logical.ClassFenced] means that it belongs to somebody

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -120,7 +121,8 @@ type column struct {
 	typeName   string // for messages
 	castName   string // the same in the server's own words: "character" would cut to one
 	wire       wire
-	maxChars   int // of varchar(n); 0 if there is no limit
+	maxChars   int   // of varchar(n); 0 if there is no limit
+	timeUnit   int64 // microseconds, of a time of less precision; otherwise 0
 	notNull    bool
 	hasDefault bool
 	emptyText  bool // the default is ''
@@ -183,7 +185,7 @@ WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p', 'v', 'm', 'f
 
 func (t *Target) readColumns(ctx context.Context, q querier, tab *table) error {
 	rows, err := q.Query(ctx, `SELECT a.attname, a.atttypid, CASE WHEN y.typtype = 'd' THEN y.typbasetype ELSE y.oid END,
-	format_type(a.atttypid, a.atttypmod), quote_ident(m.nspname) || '.' || quote_ident(y.typname), a.atttypmod, a.attnotnull, a.atthasdef OR a.attidentity <> '', a.attgenerated <> '', a.attidentity = 'a',
+	format_type(a.atttypid, a.atttypmod), quote_ident(m.nspname) || '.' || quote_ident(y.typname), CASE WHEN y.typtype = 'd' THEN y.typtypmod ELSE a.atttypmod END, a.attnotnull, a.atthasdef OR a.attidentity <> '', a.attgenerated <> '', a.attidentity = 'a',
 	coalesce(pg_get_expr(d.adbin, d.adrelid), ''), y.typtype = 'd', a.attcollation
 FROM pg_attribute AS a JOIN pg_type AS y ON y.oid = a.atttypid JOIN pg_namespace AS m ON m.oid = y.typnamespace LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
 WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`, tab.oid)
@@ -207,6 +209,9 @@ WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`
 		}
 		if c.typeOID == 1043 && modifier > 4 && !domain {
 			c.maxChars = int(modifier) - 4
+		}
+		if (c.wire == wireTimestamptz || c.wire == wireTimestamp) && modifier >= 0 && modifier < 6 {
+			c.timeUnit = int64(math.Pow10(6 - int(modifier)))
 		}
 		c.emptyText = strings.HasPrefix(def, "''")
 		// Collations other than the default, "C" and "POSIX" may hold texts equal that are not.

@@ -37,7 +37,7 @@ func encode(dst []byte, c *column, s *source, v logical.Value) ([]byte, string) 
 		}
 	case wireTimestamptz, wireTimestamp:
 		if v.Kind() == logical.KindTime {
-			return encodeTime(dst, v)
+			return encodeTime(dst, c, v)
 		}
 	case wireUUID:
 		if k := v.Kind(); k == logical.KindUUID || k == logical.KindBytes && len(v.Bytes()) == 16 {
@@ -308,8 +308,9 @@ const (
 	epoch2000  = 946684800
 )
 
-// encodeTime appends the microseconds since 2000, rounded down.
-func encodeTime(dst []byte, v logical.Value) ([]byte, string) {
+// encodeTime appends the microseconds since 2000, rounded down; in a column of less precision, rounded further as the
+// server does it, so that keys which it would make equal are.
+func encodeTime(dst []byte, c *column, v logical.Value) ([]byte, string) {
 	var micros int64
 	switch v.Infinite() {
 	case 1:
@@ -322,6 +323,11 @@ func encodeTime(dst []byte, v logical.Value) ([]byte, string) {
 			return dst, "the time is out of the range of November 4714 BC to the year 294276"
 		}
 		micros = (sec-epoch2000)*1_000_000 + int64(nanos/1000)
+		if unit := c.timeUnit; unit > 1 && micros >= 0 {
+			micros = (micros + unit/2) / unit * unit
+		} else if unit > 1 {
+			micros = -((-micros + unit/2) / unit * unit)
+		}
 	}
 	return binary.BigEndian.AppendUint64(dst, uint64(micros)), ""
 }

@@ -19,7 +19,7 @@ func (t *Target) planForeignPoints(rel *logical.Relation, tab *table) (*plan, er
 		return nil, foreignError(p, "it has no column \"time\" of type timestamptz")
 	}
 	nanosAt, hasNanos := tab.column(nanosColumn)
-	p.floor = !hasNanos
+	p.floor = !hasNanos || tab.columns[timeAt].timeUnit > 1
 	for i := range rel.Columns {
 		c := &rel.Columns[i]
 		name := foreignName(rel, c)
@@ -115,10 +115,16 @@ func (p *plan) keyOfPoints(unique []int) (map[int]int, bool) {
 			all++
 		}
 	}
-	return keys, (bySeries || tags == all) && (nanos || p.floor)
+	return keys, (bySeries || tags == all) && (nanos || !p.hasNanos())
 }
 
 func foreignError(p *plan, why string) error {
 	return retry(errors.Errorf("postgres: table %s, which Tailrace did not make, cannot hold the points of measurement %q: %s",
 		p.table.name.quoted(), p.relation.Name, why), "change the table, or rename it so that Tailrace makes one of its own")
+}
+
+// hasNanos reports whether the table has a column for nanoseconds.
+func (p *plan) hasNanos() bool {
+	_, ok := p.table.column(nanosColumn)
+	return ok
 }

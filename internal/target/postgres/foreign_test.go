@@ -74,6 +74,39 @@ func TestPointsMeetInATableWithoutNanos(t *testing.T) {
 	}
 }
 
+// TestPointsMeetInATableOfLessPrecision: the server rounds their times, and so does whoever compares their keys.
+func TestPointsMeetInATableOfLessPrecision(t *testing.T) {
+	t.Parallel()
+	for _, column := range []string{"timestamptz(3)", "timestamp(3)", "milli"} {
+		for _, copyRows := range []int{1, 1000} {
+			t.Run(fmt.Sprint(column, " ", copyRows), func(t *testing.T) {
+				t.Parallel()
+				target := open(t, Config{copyRows: copyRows})
+				s := take(t, target, "loop", "me")
+				exec(t, target, `CREATE DOMAIN milli AS timestamptz(3); CREATE TABLE m ("time" `+column+`, series uuid, host text, region text, v bigint, PRIMARY KEY ("time", series))`)
+				const second = 1_000_000_000
+				if err := logicaltest.Apply(t.Context(), s, hostPoint(second+1_000, 1, "a", "x", 1), hostPoint(second+2_000, 1, "a", "x", 2),
+					hostPoint(second+499_999, 1, "a", "x", 3), hostPoint(second+500_000, 1, "a", "x", 4), hostPoint(-500_000, 1, "a", "x", 5)); err != nil {
+					t.Fatal(err)
+				}
+				for n := range int64(2) {
+					if err := logicaltest.Apply(t.Context(), s, hostPoint(2*second+n*1000, 1, "a", "x", 6+n)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				// 499,999 ns are 499 µs, and less than half a millisecond; before 2000 half of one goes down.
+				got := rows(t, target, `SELECT extract(epoch FROM "time") * 1000, v FROM m ORDER BY "time"`)
+				if want := "[[-1.000000 5] [1000.000000 4] [2000.000000 7]]"; fmt.Sprint(got) != want {
+					t.Errorf("got  %v\nwant %v", got, want)
+				}
+				if n := target.cfg.Tally.Collisions.Load(); n != 3 { // of those in one batch
+					t.Errorf("%d collisions are counted, want 3", n)
+				}
+			})
+		}
+	}
+}
+
 func TestTableOfTheUsersThatCannotHoldPoints(t *testing.T) {
 	t.Parallel()
 	for ddl, parts := range map[string][]string{

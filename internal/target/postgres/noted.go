@@ -42,7 +42,7 @@ func (p *plan) leavesOut(m *logical.Mutation) (n int) {
 func (x *tx) collide(b *batch) {
 	x.noted.collisions += b.collisions
 	if !b.table.warned.Swap(true) {
-		x.s.t.cfg.Logger.Warn("postgres: points of one microsecond are merged; a column \"nanos\" of type smallint, in the key, would tell them apart",
+		x.s.t.cfg.Logger.Warn("postgres: points are merged whose times the table cannot tell apart; a column \"time\" of full precision, and \"nanos\" of type smallint in the key, would",
 			"table", b.table.quoted)
 	}
 }

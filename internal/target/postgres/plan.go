@@ -22,7 +22,7 @@ type plan struct {
 	relKeys []int  // the columns of the relation that they come from, in the same order; -1 for constants
 	refuse  string
 	refused map[int]string // columns of the relation that cannot be stored, and why
-	floor   bool           // there is no nanos column: nanoseconds are cut off
+	floor   bool           // points of different times may meet: there is no nanos column, or the time is of less precision
 	ignored []int          // columns of the relation that are left out
 	over    []int          // columns of the relation whose values go into the overflow column
 	shared  bool           // the table is that of all measurements that have none of their own

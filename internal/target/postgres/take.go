@@ -152,7 +152,7 @@ func (t *Target) epochKey(loop string) int64 { return lockKey("epoch", t.cfg.Sta
 func (t *Target) register(claim logical.Claim, epoch int64, written time.Time) *session {
 	s := &session{t: t, claim: claim}
 	s.epoch.Store(epoch)
-	s.Keeper = lease.New(lease.Config{Loop: claim.Loop, TTL: claim.TTL, Renew: s.renew, Written: written, Logger: t.cfg.Logger})
+	s.Keeper = lease.New(lease.Config{Loop: claim.Loop, Epoch: epoch, TTL: claim.TTL, Renew: s.renew, Written: written, Logger: t.cfg.Logger})
 	t.keepers.Start(s.Keeper)
 	return s
 }

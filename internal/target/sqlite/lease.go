@@ -93,7 +93,7 @@ func (w *writer) leaseRow(loop string, row *leaseRow) (found bool, err error) {
 
 // register starts to keep the lease of a new session, and ends the one that it takes over from.
 func (t *Target) register(s *session, written time.Time) {
-	s.Keeper = lease.New(lease.Config{Loop: s.claim.Loop, TTL: s.claim.TTL, Renew: s.renew, Written: written, Logger: t.cfg.Logger})
+	s.Keeper = lease.New(lease.Config{Loop: s.claim.Loop, Epoch: s.epoch.Load(), TTL: s.claim.TTL, Renew: s.renew, Written: written, Logger: t.cfg.Logger})
 	t.keepers.Start(s.Keeper)
 }
 

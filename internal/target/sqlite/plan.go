@@ -77,6 +77,9 @@ func (w *writer) planTable(p *plan) error {
 	if t == nil {
 		return retry(errors.Errorf("sqlite: there is no table %q in %s", name, w.cfg.Path), "create it; Tailrace makes tables for points alone")
 	}
+	if err := w.own(t, p.relation); err != nil {
+		return err
+	}
 	p.table = t
 	var keys []int
 	for i := range p.relation.Columns {
@@ -123,7 +126,7 @@ func missingColumn(t *table, c *logical.Column) error {
 
 // tableName returns the name that a relation's table has where nothing stands in the way.
 func (c *Config) tableName(rel *logical.Relation) string {
-	if rel.Schema == "" || rel.Schema == "main" || rel.Schema == c.Schema {
+	if c.isDefault(rel.Schema) {
 		return rel.Name
 	}
 	return rel.Schema + "." + rel.Name

@@ -66,6 +66,9 @@ func (w *writer) planPoints(p *plan) error {
 		}
 	}
 	if !t.ours {
+		if err := w.own(t, p.relation); err != nil {
+			return err
+		}
 		p.table = t
 		return w.planForeignPoints(p)
 	}

@@ -68,6 +68,13 @@ CREATE UNIQUE INDEX _tailrace_dead_letters_fingerprint ON _tailrace_dead_letters
 `, `
 -- The place in the transaction. Those of before have none: their ids tell their order.
 ALTER TABLE _tailrace_dead_letters ADD COLUMN position INTEGER;
+`, `
+-- Which table of a source a table of the user's holds: "a"."b.c" and "a.b"."c" have one name here.
+CREATE TABLE _tailrace_owners (
+	target      TEXT PRIMARY KEY COLLATE NOCASE,
+	schema_name TEXT NOT NULL, -- '' for the default
+	name        TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
 `}
 }
 

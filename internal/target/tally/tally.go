@@ -48,7 +48,7 @@ type metric struct {
 func (c collector) metrics() []metric {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc("target_"+name, help, nil, nil) }
 	return []metric{
-		{desc("collisions_total", "Points merged with another of the same microsecond, in tables without a column for nanoseconds."), &c.tally.Collisions},
+		{desc("collisions_total", "Points merged with another of their batch whose time the table cannot tell from theirs."), &c.tally.Collisions},
 		{desc("ignored_values_total", "Values left out because the table has no column for them."), &c.tally.Ignored},
 		{desc("overflowed_values_total", "Values that went into the overflow column of a table."), &c.tally.Overflowed},
 	}
