@@ -23,8 +23,10 @@ import (
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
+// remotePoints is how many points the backlog has.
+var remotePoints = testenv.Count(200_000, 2_000_000)
+
 const (
-	remotePoints = 200_000
 	remoteShards = 8
 	// loaderLines is what a plain loader puts into a request, as the clients of InfluxDB do.
 	loaderLines = 5000
@@ -174,7 +176,7 @@ func replicate(b *testing.B, cfg influx.Config, loop logical.Config) (time.Durat
 	}
 	begun := time.Now()
 	must(stream.Resume(ctx))
-	for target.Facts().PointsSent < remotePoints {
+	for target.Facts().PointsSent < int64(remotePoints) {
 		if err := stream.Status().Loop.Err; err != nil {
 			b.Fatal(err)
 		}

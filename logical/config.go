@@ -38,7 +38,7 @@ type Config struct {
 	// Default 30 s.
 	LeaseTTL time.Duration
 	// OnReject says what happens to a mutation that the target will never accept. Default
-	// RejectStop; streams of time series set RejectDeadLetter.
+	// RejectStop; streams of time series set RejectDeadLetter, which needs a target that keeps [DeadLetters].
 	OnReject RejectPolicy
 	// MaxDeadLetterBytes bounds the dead letters of the loop; beyond it the loop stops as rejecting.
 	// Default 64 MiB.

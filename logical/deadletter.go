@@ -5,17 +5,19 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 )
 
-// DeadLetters gives access to what was set aside. Targets that store dead letters implement it.
+// DeadLetters gives access to what was set aside. Targets that store dead letters implement it. While a loop
+// runs, its letters are replayed and discarded through the loop (factory.Loop), which knows the rows that they hold up.
 type DeadLetters interface {
 	// ListDeadLetters returns up to limit letters of a loop whose ID is greater than after, by ID.
 	ListDeadLetters(ctx context.Context, loop string, after int64, limit int) ([]DeadLetter, error)
 	// CountDeadLetters returns how many letters of a loop there are, and their size in bytes.
 	CountDeadLetters(ctx context.Context, loop string) (n, bytes int64, err error)
-	// DiscardDeadLetters removes letters of a loop.
+	// DiscardDeadLetters removes letters of a loop. A loop that runs does not learn of it.
 	DiscardDeadLetters(ctx context.Context, loop string, ids []int64) error
 }
 
@@ -78,6 +80,20 @@ func (d *DeadLetter) Size() int64 {
 	const row = 64 // identifiers and time
 	return int64(row + len(d.Loop) + len(d.Stamp) + len(d.Table) + len(d.Key) + len(d.Payload) + len(d.Reason))
 }
+
+// A ReplayError says which dead letter could not be replayed, and why.
+type ReplayError struct {
+	// ID is the letter's.
+	ID int64
+	// Err is the reason.
+	Err error
+}
+
+// Error implements error.
+func (e *ReplayError) Error() string { return fmt.Sprintf("dead letter %d: %s", e.ID, e.Err) }
+
+// Unwrap returns the reason.
+func (e *ReplayError) Unwrap() error { return e.Err }
 
 // describe returns the values as a JSON object, for people: absent columns are left out, and numbers
 // are strings, so that no reader rounds them.

@@ -14,8 +14,12 @@ type Dialect interface {
 	// consistent point. A source that keeps a cursor of its own starts at that cursor then.
 	ZeroStamp() Stamp
 
-	// DecodeStamp reads a stamp back from the JSON that was stored of it. An error stops the loop
-	// until an operator acts, so it says what is wrong with the stored text.
+	// DecodeStamp reads a stamp back from the JSON that was stored of it. It is called for the consistent
+	// point, again whenever the loop has to find out whether a transaction has landed, and for stored dead
+	// letters. So it changes nothing, and says the same of the same text for as long as a run lasts; a
+	// position that means nothing to the source any more is the ZeroStamp for ever. What there is to do
+	// about a stored point is done by a [Resumer]. DecodeStamp may be called concurrently. An error stops
+	// the loop until an operator acts, so it says what is wrong with the stored text.
 	DecodeStamp(stored []byte) (Stamp, error)
 
 	// ReadInto reads the source's messages from just after the given consistent point, and sends
@@ -80,6 +84,18 @@ type Backfiller interface {
 	// An error is treated as one of ReadInto: what was sent is rolled back to the consistent point, and
 	// after a delay BackfillInto is called again from there.
 	BackfillInto(ctx context.Context, from Stamp, out Outbox) error
+}
+
+// A Resumer is a Dialect that wants to know what is stored at the target as the consistent point, because
+// its source may have been restored from a backup, or replaced, since that was stored.
+type Resumer interface {
+	Dialect
+	// Resume is called with the stored text of the consistent point whenever the loop has taken its
+	// target over, before that is decoded and anything is read; not if nothing is stored. It is the place
+	// to see to it that the source does not use positions again that the target knows, and to tell the
+	// operator. A process may die at any moment in it, and it is then called again, with the same text or,
+	// once a transaction has landed, another one. An error ends the run, and it is tried again.
+	Resume(ctx context.Context, stored []byte) error
 }
 
 // An Acknowledger is a Dialect whose source wants to know what may be forgotten.

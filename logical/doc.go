@@ -11,7 +11,8 @@
 // What belongs to it:
 //
 //   - package logical/factory makes loops and looks after them;
-//   - packages logical/target/memory, …/sqlite and …/postgres open targets;
+//   - packages logical/target/memory, …/sqlite, …/postgres and …/influx open targets; logical/deadletter keeps the
+//     dead letters of the last one;
 //   - package logical/logicaltest has the tests that every dialect (RunDialect) and every target
 //     (RunTarget) passes;
 //   - the example of this package is a whole dialect, and examples/embed a whole program.
@@ -27,12 +28,14 @@
 // Three rules carry the promises:
 //
 //   - Stamps grow with every transaction, and what lies up to a stamp never changes.
-//   - ReadInto(from) sends exactly what comes after from, whichever stamp that is that was ever sent.
+//   - ReadInto(from) sends exactly what comes after from, whichever stamp that is that was ever sent; and a
+//     transaction that is sent again carries the same mutations in the same order.
 //   - When a message says Rollback, Process forgets the transaction that it is in, and calls OnRollback.
 //
 // What a source can do beyond that it says by further methods, which the loop finds: [Stalenesser] (it
 // knows what waits, so that the loop can choose its mode), [Acknowledger] (it may forget what has arrived),
-// [Backfiller] (it has a faster way to catch up), [Lessor] (only one process may read it).
+// [Backfiller] (it has a faster way to catch up), [Resumer] (it may have been restored from a backup), [Lessor] (only one process may read it), [Replayer] (its dead
+// letters can be applied after all).
 //
 // # Positions
 //

@@ -6,7 +6,8 @@ import "context"
 // implement it.
 type Forgetter interface {
 	// Forget takes the loop over, which waits for transactions of its own that are under way, and
-	// removes what the target stores about it: its memo, its epoch and lease, and, unless they are to be
-	// kept, its dead letters. Forgetting what is not known does nothing. The loop must not run.
+	// removes what the target stores about it: its memo, its lease, and, unless they are to be kept, its
+	// dead letters. Its epoch must not begin anew with the next loop of that name (FENCED). Forgetting what is not
+	// known does nothing. The loop must not run.
 	Forget(ctx context.Context, claim Claim, keepLetters bool) error
 }

@@ -71,6 +71,15 @@ type Session interface {
 	Fence(ctx context.Context) error
 }
 
+// A Reacher is a Session of a target where a change of one row may change others (ON DELETE CASCADE).
+type Reacher interface {
+	Session
+	// Reaches reports whether the mutation may change rows other than its own. In fan mode it is a barrier then,
+	// as [Op.Barrier] says of some operations (ORDER). It is cheap for relations that the target has seen, and
+	// true where the target cannot say. It may be called concurrently.
+	Reaches(ctx context.Context, m *Mutation) bool
+}
+
 // A Tx is one target transaction. It is used by one goroutine. Every Tx is ended by Commit or
 // Rollback; after an error of any method only Rollback may be called.
 type Tx interface {

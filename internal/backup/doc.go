@@ -14,8 +14,8 @@
 //	secret.key, token        with the key
 //	manifest.json            what it holds, with the SHA-256 of each; always the last
 //
-// A file without its manifest is none that ended as it should, and is refused; so is one of which a single
-// byte is another. docs/backup.md is the same for users.
+// A file without its manifest is none that ended as it should, and is refused; so is one in which a single
+// byte of a member is another. docs/backup.md is the same for users.
 //
 // The members come in an order in which nothing can be missing: the queues of the streams that the metadata
 // has, and then the dead letters, so that a write is in its queue, or a letter, or was delivered (PREFIX).

@@ -13,29 +13,42 @@ import (
 // SetAside stores letters, all or none, durably when it returns. A letter that is there already is left
 // as it is.
 func (s *Store) SetAside(ctx context.Context, letters []logical.DeadLetter) error {
-	return s.write(ctx, "set aside", func(tx *sql.Tx) error {
-		stmt, err := tx.PrepareContext(ctx, `INSERT INTO letters
+	return s.write(ctx, "set aside", func(tx *sql.Tx) error { return insert(ctx, tx, letters) })
+}
+
+// Exchange removes letters of a loop, and then stores others, all or nothing, durably when it returns. One that is
+// removed may be stored again, with another reason.
+func (s *Store) Exchange(ctx context.Context, loop string, ids []int64, letters []logical.DeadLetter) error {
+	return s.write(ctx, "exchange", func(tx *sql.Tx) error {
+		if err := remove(ctx, tx, loop, ids); err != nil {
+			return err
+		}
+		return insert(ctx, tx, letters)
+	})
+}
+
+func insert(ctx context.Context, tx *sql.Tx, letters []logical.DeadLetter) error {
+	stmt, err := tx.PrepareContext(ctx, `INSERT INTO letters
 (loop, fingerprint, stamp, position, relation, key, op, payload, reason, time, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (loop, fingerprint) DO NOTHING`)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stmt.Close() }() // the transaction's end says whether it worked
+	for i := range letters {
+		l := &letters[i]
+		once := l.Fingerprint()
+		at := l.Time
+		if at.IsZero() {
+			at = time.Now()
+		}
+		_, err := stmt.ExecContext(ctx, l.Loop, once[:], text(l.Stamp), l.Position, clean(l.Table), l.Key, l.Op.String(), l.Payload,
+			clean(l.Reason), at.UnixNano(), l.Size())
 		if err != nil {
 			return err
 		}
-		defer func() { _ = stmt.Close() }() // the transaction's end says whether it worked
-		for i := range letters {
-			l := &letters[i]
-			once := l.Fingerprint()
-			at := l.Time
-			if at.IsZero() {
-				at = time.Now()
-			}
-			_, err := stmt.ExecContext(ctx, l.Loop, once[:], text(l.Stamp), l.Position, clean(l.Table), l.Key, l.Op.String(), l.Payload,
-				clean(l.Reason), at.UnixNano(), l.Size())
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // ListDeadLetters implements logical.DeadLetters.
@@ -86,14 +99,16 @@ func (s *Store) CountDeadLetters(ctx context.Context, loop string) (n, bytes int
 
 // DiscardDeadLetters implements logical.DeadLetters.
 func (s *Store) DiscardDeadLetters(ctx context.Context, loop string, ids []int64) error {
-	return s.write(ctx, "discard", func(tx *sql.Tx) error {
-		for _, id := range ids {
-			if _, err := tx.ExecContext(ctx, "DELETE FROM letters WHERE loop = ? AND id = ?", loop, id); err != nil {
-				return err
-			}
+	return s.write(ctx, "discard", func(tx *sql.Tx) error { return remove(ctx, tx, loop, ids) })
+}
+
+func remove(ctx context.Context, tx *sql.Tx, loop string, ids []int64) error {
+	for _, id := range ids {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM letters WHERE loop = ? AND id = ?", loop, id); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // Forget removes all letters of a loop, when its stream is deleted.

@@ -166,3 +166,22 @@ func TestBrokenFileHeals(t *testing.T) {
 		t.Error("a closed store takes letters")
 	}
 }
+
+// TestExchangedInItsOwnPlace: NOTHING SILENT. A letter that is refused again stays, with the new reason.
+func TestExchangedInItsOwnPlace(t *testing.T) {
+	t.Parallel()
+	s, err := Open(Config{Path: filepath.Join(t.TempDir(), FileName)})
+	check(t, err)
+	defer func() { check(t, s.Close()) }()
+	l := letter("a", 1)
+	check(t, s.SetAside(t.Context(), []logical.DeadLetter{l, letter("a", 2)}))
+	list, err := s.ListDeadLetters(t.Context(), "a", 0, 10)
+	check(t, err)
+	l.Reason = "refused again"
+	check(t, s.Exchange(t.Context(), "a", []int64{list[0].ID}, []logical.DeadLetter{l}))
+	after, err := s.ListDeadLetters(t.Context(), "a", 0, 10)
+	check(t, err)
+	if len(list) != 2 || len(after) != 2 || after[1].Reason != "refused again" || after[1].ID == list[0].ID || string(after[1].Payload) != string(l.Payload) {
+		t.Errorf("there were %+v, and are %+v", list, after)
+	}
+}

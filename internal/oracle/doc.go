@@ -2,7 +2,8 @@
 //
 //	judge := oracle.New(source)           // all transactions of the source, in order
 //	err := judge.Fanned(changes)          // a target transaction in fan mode
-//	err = judge.Serial(changes, to)       // one in serial mode, with the consistent point
+//	err = judge.SetAside(places)          // what that sets aside
+//	err = judge.Serial(changes, places, to) // one in serial mode, with what it sets aside and the consistent point
 //	err = judge.Stored(point, skip)       // a consistent point was stored
 //	err = judge.Restarted(point, skip)    // the source is read again from there
 //	err = judge.Snapshot(rows, point)     // what a reader sees in serial mode

@@ -20,6 +20,7 @@ type Judge struct {
 	floor   int            // what of source comes before it, and is not applied again
 	barrier int            // the last barrier applied, as an index into barriers, or -1
 	quiet   bool           // nothing has been applied since
+	letters letters
 }
 
 type sourced struct {
@@ -29,7 +30,7 @@ type sourced struct {
 
 // New returns the judge of a loop whose source has these transactions, and whose target is empty.
 func New(txs [][]Change) *Judge {
-	j := &Judge{ends: []int{0}, byKey: map[string][]int{}, rows: Rows{}, done: map[string]int{}, barrier: -1}
+	j := &Judge{ends: []int{0}, byKey: map[string][]int{}, rows: Rows{}, done: map[string]int{}, barrier: -1, letters: letters{aside: map[int]bool{}}}
 	for tx, changes := range txs {
 		for _, c := range changes {
 			at := len(j.source)
@@ -88,6 +89,9 @@ func (j *Judge) row(id string, changes []Change) error {
 	if to < 0 {
 		return fmt.Errorf("ORDER: %s: the source never did %s", id, tell(changes))
 	}
+	if at := j.byKey[id][to]; j.waits(at) || j.letters.aside[at] {
+		return fmt.Errorf("ORDER: %s was applied, although what it comes after, or it itself, is set aside:\n%s", tell(changes), j.story(id))
+	}
 	least := j.before(id, j.floor)
 	for from := min(j.reached(id), to); from >= least; from-- {
 		if !j.between(id, from, to) {
@@ -108,8 +112,8 @@ func (j *Judge) row(id string, changes []Change) error {
 }
 
 // Serial judges one target transaction of serial mode, which makes to the consistent point: it must carry
-// exactly what the source did after the point before (ATOMIC).
-func (j *Judge) Serial(changes []Change, to int) error {
+// exactly what the source did after the point before (ATOMIC), except for what it sets aside.
+func (j *Judge) Serial(changes []Change, aside []Place, to int) error {
 	if to < j.point || to >= len(j.ends) {
 		return fmt.Errorf("PREFIX: the consistent point went from %d to %d", j.point, to)
 	}
@@ -120,15 +124,30 @@ func (j *Judge) Serial(changes []Change, to int) error {
 		}
 	}
 	want := j.source[j.floor:max(j.floor, j.ends[to])]
-	if len(want) != len(changes) {
-		return fmt.Errorf("ATOMIC: %d changes were committed for the %d of transactions %d to %d:\n%s",
-			len(changes), len(want), j.point+1, to, tell(changes))
+	if len(want) != len(changes)+len(aside) {
+		return fmt.Errorf("ATOMIC: %d changes were committed, and %d set aside, for the %d of transactions %d to %d:\n%s",
+			len(changes), len(aside), len(want), j.point+1, to, tell(changes))
 	}
 	for i := range want {
-		if got, want := changes[i].String(), want[i].String(); got != want {
+		if len(aside) > 0 && j.ends[aside[0].Tx-1]+aside[0].Position == j.floor+i {
+			at, err := j.at(aside[0])
+			if err != nil {
+				return err
+			}
+			j.letters.aside[at], aside = true, aside[1:]
+			continue
+		}
+		if j.waits(j.floor + i) {
+			return fmt.Errorf("ORDER: %s was applied, although what it comes after is set aside", &want[i].Change)
+		}
+		if len(changes) == 0 {
+			return fmt.Errorf("ORDER: what transactions %d to %d set aside is not in order", j.point+1, to)
+		}
+		if got, want := changes[0].String(), want[i].String(); got != want {
 			return fmt.Errorf("ATOMIC, ORDER: transactions %d to %d were committed with %s, and not with %s", j.point+1, to, got, want)
 		}
 		j.rows.Apply(&want[i].Change)
+		changes = changes[1:]
 	}
 	j.moveTo(to, 0)
 	for id := range j.byKey {
@@ -185,6 +204,9 @@ func (j *Judge) passBarrier(c *Change) error {
 		return fmt.Errorf("ORDER: %s is not the next truncation or key change", c)
 	}
 	at := j.barriers[n]
+	if j.waits(at) || j.letters.aside[at] {
+		return fmt.Errorf("ORDER: %s was applied, although what it comes after, or it itself, is set aside", c)
+	}
 	for id := range j.byKey {
 		if j.reached(id) < j.before(id, at) {
 			return fmt.Errorf("ORDER: %s came before all of %s had been applied", c, id)
@@ -290,9 +312,10 @@ func (j *Judge) At(point int) Rows {
 }
 
 // Snapshot judges what a reader sees in one snapshot, together with a consistent point that says that the
-// target is consistent (ATOMIC).
+// target is consistent (ATOMIC). Rows of which something is set aside are left out.
 func (j *Judge) Snapshot(got Rows, point int) error {
-	if want := j.At(point); !want.equal(got) {
+	got = j.sure(got)
+	if want := j.sure(j.At(point)); !want.equal(got) {
 		return fmt.Errorf("ATOMIC: the consistent point is %d, and %s", point, got.diff(want))
 	}
 	return nil
@@ -300,7 +323,8 @@ func (j *Judge) Snapshot(got Rows, point int) error {
 
 // Converged judges what the target holds when the source has been read to its end.
 func (j *Judge) Converged(got Rows) error {
-	if want := j.At(len(j.ends) - 1); !want.equal(got) {
+	got = j.sure(got)
+	if want := j.sure(j.At(len(j.ends) - 1)); !want.equal(got) {
 		return fmt.Errorf("CONVERGE: %s", got.diff(want))
 	}
 	return nil

@@ -62,7 +62,7 @@ func copyAside(fsys disk.FS, dir, name string, from, to, limit int64) error {
 	if err != nil {
 		return err
 	}
-	err = copyRange(dst, holed{file: patient{src}}, from, to)
+	err = copyRange(dst, holed{src, patiently}, from, to)
 	if err == nil {
 		err = dst.Sync()
 	}

@@ -31,8 +31,8 @@ type Block struct {
 	// Sequence is the block's number. With the queue's ID it is the block's stamp.
 	Sequence Sequence
 	// Time is when the block was appended: nanoseconds since 1970 by the wall
-	// clock. It never goes back within a queue: if the clock is set back, blocks
-	// carry the newest time so far until the clock has caught up.
+	// clock, as it was then. If the clock is set back, so are the times of later
+	// blocks: only sequences are in order.
 	Time int64
 	// Points is the number of points (rows, lines) in the payload, as the writer
 	// gave it.

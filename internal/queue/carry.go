@@ -75,7 +75,7 @@ func (w *writer) copyBlocks(old *segment, from, to int64, newest Sequence) ([]Lo
 		if upTo >= expect {
 			lost = append(lost, Loss{
 				Reason: LostUnsynced, First: expect, Last: upTo, Blocks: uint64(upTo - expect + 1),
-				Points: b.bad.points, Bytes: b.bad.to - b.bad.from, Exact: b.bad.blocks == uint64(upTo-expect+1), Time: w.now,
+				Points: b.bad.points, Bytes: b.bad.to - b.bad.from, Exact: b.bad.blocks == uint64(upTo-expect+1), Time: w.q.cfg.Now().UnixNano(),
 			})
 		}
 		if err != nil {

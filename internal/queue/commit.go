@@ -19,6 +19,10 @@ func (q *Queue) commit() {
 		q.pending[0].turn <- false
 	} else {
 		q.leading = false
+		if q.followed != nil {
+			close(q.followed)
+			q.followed = nil
+		}
 	}
 	q.mu.Unlock()
 }
@@ -43,7 +47,6 @@ func (q *Queue) gather() {
 // take moves groups from pending into the batch as long as they fit into room,
 // and gives them their sequences. At least one is taken.
 func (q *Queue) take(batch []*request, room int64) []*request {
-	now := q.cfg.Now().UnixNano()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var size int64
@@ -62,8 +65,8 @@ func (q *Queue) take(batch []*request, room int64) []*request {
 		batch = append(batch, r)
 	}
 	q.pending = append(q.pending[:0], q.pending[n:]...)
-	q.lastTime = max(q.lastTime, now)
-	q.writer.now = q.lastTime
+	q.writer.now = q.readClockLocked()
+	q.writer.newest = q.lastTime
 	return batch
 }
 

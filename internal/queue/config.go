@@ -50,7 +50,11 @@ type Limits struct {
 	// an eighth) and by what damage has set aside. Default: 64 MiB.
 	MaxBytes int64
 	// MaxAge is how old an unsent block may become, by its own enqueue time, before
-	// it is dropped and declared lost. Zero: as old as it gets. Default: 0.
+	// it is dropped and declared lost. A block whose time is still to come, from a
+	// clock that was ahead, is as old as the next one behind it that can be right, and
+	// at least as old as it was noticed, so it may wait twice as long. No block counts
+	// as older than those that earlier processes appended. A clock that is set ahead ages everything that waits.
+	// Zero: as old as it gets. Default: 0.
 	MaxAge time.Duration
 	// Policy says what happens to a group that does not fit. Default: Refuse.
 	Policy Policy

@@ -16,7 +16,8 @@ type cursor struct {
 	// Clean says that the queue was closed properly. Only then may numbers go on
 	// without a gap.
 	Clean bool
-	// LastTime is the newest enqueue time so far, for when no segment is left.
+	// LastTime is the newest enqueue time so far, which nothing that is appended later
+	// counts as older than, unless it is still to come.
 	LastTime int64
 	// HeadFirst, HeadGen and HeadOff say where the first unsent block lies. They
 	// are a hint that saves a search, and are checked before they are believed.

@@ -1,9 +1,6 @@
 package queue
 
 import (
-	"math"
-	"time"
-
 	"github.com/pkg/errors"
 )
 
@@ -19,32 +16,10 @@ func (q *Queue) makeRoom(n int64) (bool, error) {
 	q.mu.Unlock()
 	// Where the store is full, and not this queue, its oldest groups make room.
 	need = max(need, min(n, limits.MaxBytes))
-	loss, err := q.dropWhile(LostOldest, func(dropped int64, _ *blockHead) bool {
-		return dropped < need+limits.MaxBytes/64
+	loss, err := q.dropWhile(LostOldest, func(g droppable) verdictOnGroup {
+		return dropIf(g.dropped < need+limits.MaxBytes/64)
 	})
 	return loss.Blocks > 0, err
-}
-
-// dropOld drops the groups that are older than the limit.
-func (q *Queue) dropOld() error {
-	maxAge := q.Limits().MaxAge
-	if maxAge <= 0 {
-		return nil
-	}
-	cutoff := q.cfg.Now().Add(-maxAge).UnixNano()
-	q.head.mu.Lock()
-	defer q.head.mu.Unlock()
-	if err := q.resolve(); err != nil {
-		return err
-	}
-	q.mu.Lock()
-	fresh := q.head.at.seq == 0 || q.head.at.time >= cutoff
-	q.mu.Unlock()
-	if fresh {
-		return nil
-	}
-	_, err := q.dropWhile(LostAge, func(_ int64, h *blockHead) bool { return h.Time < cutoff })
-	return err
 }
 
 // Purge declares everything that is unsent lost, and returns the loss.
@@ -58,16 +33,18 @@ func (q *Queue) Purge() (Loss, error) {
 	if closing {
 		return Loss{}, ErrClosed
 	}
-	return q.dropWhile(LostPurge, func(_ int64, h *blockHead) bool { return h.Sequence <= before })
+	return q.dropWhile(LostPurge, func(g droppable) verdictOnGroup { return dropIf(g.first <= before) })
 }
 
-// dropWhile drops whole groups from the head on, as long as more says so of a
-// group's first block, given how many bytes were dropped before. The record of it is
-// durable before anything is given up. Called with head.mu held.
+// dropWhile drops whole groups from the head on, as long as judge says so. The
+// record of it is durable before anything is given up. Called with head.mu held.
 //
 // Blocks that a reader has delivered, but that were not acknowledged yet, count
 // as lost too: nobody can know here whether they arrived.
-func (q *Queue) dropWhile(reason Reason, more func(dropped int64, h *blockHead) bool) (Loss, error) {
+func (q *Queue) dropWhile(reason Reason, judge func(droppable) verdictOnGroup) (Loss, error) {
+	if q.head.closed {
+		return Loss{}, ErrClosed
+	}
 	q.mu.Lock()
 	at, newest := q.head.at, q.newest
 	q.mu.Unlock()
@@ -79,7 +56,7 @@ func (q *Queue) dropWhile(reason Reason, more func(dropped int64, h *blockHead) 
 	d.open = q.books.ledger.uncovered(d.expect, newest)
 	q.books.mu.Unlock()
 	for at.seg != nil {
-		stopped, err := q.dropIn(at, &d, more)
+		stopped, err := q.dropIn(at, &d, judge)
 		if err != nil {
 			return Loss{}, err
 		}
@@ -113,8 +90,8 @@ func (q *Queue) dropWhile(reason Reason, more func(dropped int64, h *blockHead) 
 	return total(runs), nil
 }
 
-// dropIn looks at the blocks of one segment. It reports whether more said stop.
-func (q *Queue) dropIn(at place, d *dropping, more func(int64, *blockHead) bool) (bool, error) {
+// dropIn looks at the blocks of one segment. It reports whether judge said stop.
+func (q *Queue) dropIn(at place, d *dropping, judge func(droppable) verdictOnGroup) (bool, error) {
 	prev, _, err := q.lastBefore(at.seg)
 	if err != nil {
 		return false, err
@@ -134,6 +111,7 @@ func (q *Queue) dropIn(at place, d *dropping, more func(int64, *blockHead) bool)
 		return false, errors.WithStack(err)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
+	since := q.learnSince(at.seg, f)
 	s := &q.head.scan
 	*s = scanner{window: window{file: f, mem: s.mem, chunk: headChunk}, seed: at.seg.seed, off: at.off, limit: end, heads: true, last: q.settled()}
 	defer func() { s.file = nil }()
@@ -148,9 +126,11 @@ func (q *Queue) dropIn(at place, d *dropping, more func(int64, *blockHead) bool)
 		if b.Index == 0 || !d.any {
 			// A group that lacks its end through damage ends here as well.
 			d.groupEnds()
-			if !more(d.bytes, &b.blockHead) {
+			v := judge(droppable{dropped: d.bytes, first: b.Sequence, time: b.Time, since: since})
+			if v == keepIt {
 				return true, nil
 			}
+			d.held = v == dropWithNext
 		}
 		d.missing(b.Sequence-1, b.bad.to-b.bad.from)
 		d.block(&b)
@@ -192,16 +172,4 @@ func (q *Queue) saveDirtyBooks() error {
 	}
 	q.books.dirty = false
 	return nil
-}
-
-// untilTooOld returns how long until the oldest unsent block is too old, or a very
-// long time.
-func (q *Queue) untilTooOld() time.Duration {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.limits.MaxAge <= 0 || q.head.at.seq == 0 {
-		return math.MaxInt64
-	}
-	due := time.Unix(0, q.head.at.time).Add(q.limits.MaxAge)
-	return max(due.Sub(q.cfg.Now()), 0)
 }

@@ -113,35 +113,6 @@ func TestAgeIsPerBlock(t *testing.T) {
 	require.Equal(t, c.now.Add(-6*time.Minute).UnixNano(), c.Stats().Losses[0].Newest)
 }
 
-// TestClockSetBack shows that times never go back, neither within a process nor
-// over a restart.
-func TestClockSetBack(t *testing.T) {
-	t.Parallel()
-	c := newClocked(t, Limits{})
-	_, err := c.tryPut(1)
-	require.NoError(t, err)
-	newest := c.now.UnixNano()
-	c.now = c.now.Add(-time.Hour)
-	_, err = c.tryPut(1)
-	require.NoError(t, err)
-	require.NoError(t, c.Close())
-	c.open(t)
-	_, err = c.tryPut(1)
-	require.NoError(t, err)
-	for _, b := range drain(t, c.Queue) {
-		require.Equal(t, newest, b.Time)
-	}
-	require.NoError(t, c.Ack(3))
-	c.active = time.Time{}
-	c.tend()
-	require.Zero(t, c.Stats().Segments, "nothing is left on disk")
-	require.NoError(t, c.Close())
-	c.open(t)
-	_, err = c.tryPut(1)
-	require.NoError(t, err)
-	require.Equal(t, newest, drain(t, c.Queue)[0].Time)
-}
-
 func TestPurgeIsDeclared(t *testing.T) {
 	t.Parallel()
 	c := newClocked(t, Limits{})

@@ -1,5 +1,28 @@
 package queue
 
+// droppable is a group that may be dropped.
+type droppable struct {
+	dropped int64    // bytes before it
+	first   Sequence // of the good ones of its blocks
+	time    int64    // what that says
+	since   int64    // what its segment says, see enqueued
+}
+
+type verdictOnGroup uint8
+
+const (
+	keepIt       verdictOnGroup = iota // and all behind it
+	dropIt                             // and all before it
+	dropWithNext                       // only if one behind it is dropped
+)
+
+func dropIf(drop bool) verdictOnGroup {
+	if drop {
+		return dropIt
+	}
+	return keepIt
+}
+
 // dropping collects what is being dropped, in runs of sequences without a gap: so
 // each tells exactly how many blocks it stands for, damaged ones included. What was
 // declared lost before is left out.
@@ -10,6 +33,7 @@ type dropping struct {
 	runs   []Loss
 	bytes  int64 // of everything
 	any    bool  // there was a block
+	held   bool  // the group at hand is dropped only together with one behind it
 
 	// What there was at the end of the last group:
 	upTo  Sequence // its last block
@@ -57,7 +81,7 @@ func (d *dropping) add(first, last Sequence, x Loss) {
 
 // groupEnds notes that everything so far may be dropped.
 func (d *dropping) groupEnds() {
-	if !d.any {
+	if !d.any || d.held {
 		return
 	}
 	d.upTo, d.count = d.expect-1, len(d.runs)

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/pkg/errors"
 )
@@ -120,6 +121,25 @@ type AckError struct {
 
 func (e *AckError) Error() string {
 	return fmt.Sprintf("queue %s: sequence %d was acknowledged, but the newest is %d", e.Queue, e.Sequence, e.Last)
+}
+
+// ClockError says that blocks bear times that are still to come: the clock was ahead when they were appended.
+type ClockError struct {
+	Queue    string
+	Sequence Sequence
+	// Time is what the block says, Now the clock; in nanoseconds since 1970.
+	Time, Now int64
+}
+
+func (e *ClockError) Error() string {
+	at := func(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339) }
+	return fmt.Sprintf("queue %s: block %d says that it was appended at %s, and it is %s: the clock was ahead, so its age counts from now on",
+		e.Queue, e.Sequence, at(e.Time), at(e.Now))
+}
+
+// Hint says what helps.
+func (e *ClockError) Hint() string {
+	return "let the clock be set, by NTP or the like, before the server starts"
 }
 
 // NoQueueError says that a directory holds nothing of a queue, so that nothing in it is looked at or moved.

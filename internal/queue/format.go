@@ -55,7 +55,7 @@ type segmentHead struct {
 	Gen      uint32 // tells segments with the same First apart; the greatest counts
 	Reason   gapReason
 	Created  int64
-	PrevTime int64 // enqueue time of block Prev, so that time never goes back
+	PrevTime int64 // newest enqueue time up to Prev: no block here counts as older
 	Capacity int64 // no block lies beyond, which bounds what a crash can have lost
 }
 

@@ -14,9 +14,14 @@ type head struct {
 	mu sync.Mutex
 	at place // seq is zero if nothing is unsent
 
-	saved Sequence // newest acknowledgement that is durable
-	stale bool     // the cursor file lacks something else
-	scan  scanner  // for looking up where a block lies
+	closed bool     // Close has gone by: nothing is written, dropped or looked up any more
+	saved  Sequence // newest acknowledgement that is durable
+	stale  bool     // the cursor file lacks something else
+	looked int64    // when blocks behind one from the future were looked at
+
+	noticed noticed // of at and those behind it; guarded by Queue.mu
+	warned  bool    // of that; guarded by Queue.mu
+	scan    scanner // for looking up where a block lies
 }
 
 // The head looks at headers only, so it reads in small pieces.
@@ -155,7 +160,7 @@ func (q *Queue) resolve() error {
 	q.mu.Lock()
 	at := q.head.at
 	q.mu.Unlock()
-	if at.seq == 0 || at.time != 0 {
+	if at.seq == 0 || at.time != 0 || q.head.closed {
 		return nil
 	}
 	return q.seek(at)
@@ -197,6 +202,7 @@ func (q *Queue) walk(from place, end int64, target Sequence) (place, badRange, e
 		return place{}, badRange{}, errors.WithStack(err)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
+	q.learnSince(from.seg, f)
 	s := &q.head.scan
 	*s = scanner{window: window{file: f, mem: s.mem, chunk: headChunk}, seed: from.seg.seed, off: from.off, limit: end, heads: true, last: target}
 	b, err := s.next()

@@ -10,45 +10,74 @@ const (
 	maxReadFailures = 5
 )
 
-// patient asks a device that fails again, at once.
-type patient struct{ io.ReaderAt }
+// verdict says what to do with a page of a file.
+type verdict uint8
 
-func (p patient) ReadAt(b []byte, off int64) (n int, err error) {
-	for range maxReadFailures {
-		if n, err = p.ReaderAt.ReadAt(b, off); n == len(b) || isEOF(err) {
-			break
-		}
-	}
-	return n, err
+const (
+	tryIt   verdict = iota // read it, again if it has failed
+	giveUp                 // take it for zeros
+	letFail                // return its error
+)
+
+// holed reads zeros in place of those pages of a file that cannot be read. It asks
+// judge what to do with a page that has failed so many times within this call.
+type holed struct {
+	file  io.ReaderAt
+	judge func(page int64, failures int) verdict
 }
 
-// holed reads zeros in place of those pages of a file that cannot be read.
-type holed struct {
-	file io.ReaderAt
-	// give is asked whether to give up a page, or to fail with its error. Without it
-	// every page that cannot be read is given up.
-	give func(page int64) bool
+// patiently asks the device again at once, before it gives a page up.
+func patiently(_ int64, failures int) verdict {
+	if failures < maxReadFailures {
+		return tryIt
+	}
+	return giveUp
 }
 
 func (h holed) ReadAt(p []byte, off int64) (int, error) {
-	n, err := h.file.ReadAt(p, off)
-	if n == len(p) || err == nil || isEOF(err) {
-		return n, err
+	if !h.hasHole(off, len(p)) {
+		n, err := h.file.ReadAt(p, off)
+		if n == len(p) || err == nil || isEOF(err) {
+			return n, err
+		}
 	}
 	for at := 0; at < len(p); {
 		from := off + int64(at)
 		part := p[at:min(len(p), at+pageSize-int(from%pageSize))]
-		n, err := h.file.ReadAt(part, from)
-		switch {
-		case n == len(part):
-		case isEOF(err):
+		n, err := h.readPage(part, from)
+		if err != nil {
 			return at + n, err
-		case h.give != nil && !h.give(from/pageSize):
-			return at, err
-		default:
-			clear(part)
 		}
 		at += len(part)
 	}
 	return len(p), nil
+}
+
+// hasHole reports whether a page has been given up, so that it need not be read.
+func (h holed) hasHole(off int64, n int) bool {
+	for page := off / pageSize; page*pageSize < off+int64(n); page++ {
+		if h.judge(page, 0) == giveUp {
+			return true
+		}
+	}
+	return false
+}
+
+// readPage reads a part of one page.
+func (h holed) readPage(p []byte, off int64) (n int, err error) {
+	for failures := 0; ; failures++ {
+		switch h.judge(off/pageSize, failures) {
+		case giveUp:
+			clear(p)
+			return len(p), nil
+		case letFail:
+			return n, err
+		}
+		if n, err = h.file.ReadAt(p, off); n == len(p) || err == nil {
+			return n, nil
+		}
+		if isEOF(err) {
+			return n, err
+		}
+	}
 }

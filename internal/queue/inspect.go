@@ -205,7 +205,7 @@ func (in *inspection) blocks(s *SegmentReport, seg *segment, last Sequence, know
 		return errors.Wrapf(err, "queue: open %s", seg.name)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	sc := scanner{window: window{file: holed{file: patient{f}}, chunk: readChunk}, seed: seg.seed, off: dataStart, limit: seg.end, heads: !in.deep}
+	sc := scanner{window: window{file: holed{f, patiently}, chunk: readChunk}, seed: seg.seed, off: dataStart, limit: seg.end, heads: !in.deep}
 	end := int64(dataStart)
 	var pending Report // of a group that is not complete yet
 	for {

@@ -99,6 +99,7 @@ func (q *Queue) tend() time.Duration {
 	}
 	q.removePassed()
 	q.head.mu.Unlock()
+	q.watchClock()
 	next := min(q.untilTooOld(), q.tendWriter())
 	return min(max(next, 10*time.Millisecond), math.MaxInt64)
 }

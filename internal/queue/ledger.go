@@ -41,6 +41,8 @@ type ledger struct {
 	// Unused are numbers between segments that no block bears, in order: they were
 	// passed over after a crash, a failed write or by SkipTo, and are no loss.
 	Unused [][2]Sequence `json:"unused,omitempty"`
+	// Disowned are numbers that are positions of another life of this queue; see Queue.Disown.
+	Disowned [][2]Sequence `json:"disowned,omitempty"`
 }
 
 func (l *ledger) encode() ([]byte, error) {
@@ -145,7 +147,7 @@ func (x *Loss) join(next Loss) {
 	x.Bytes += next.Bytes
 	x.Exact = x.Exact && next.Exact
 	x.Time = next.Time
-	if x.Oldest == 0 {
+	if x.Oldest == 0 || next.Oldest != 0 && next.Oldest < x.Oldest {
 		x.Oldest = next.Oldest
 	}
 	x.Newest = max(x.Newest, next.Newest)
@@ -169,6 +171,7 @@ type books struct {
 	mu     sync.Mutex
 	ledger ledger
 	dirty  bool // something is not in the file yet
+	closed bool // Close has gone by: the file may be another's by now
 }
 
 // declare records losses durably, and tells the hooks. What is already declared
@@ -188,6 +191,9 @@ func (q *Queue) declareTo(floor Sequence, losses ...Loss) error {
 }
 
 func (q *Queue) declareLocked(floor Sequence, losses []Loss) ([]Loss, error) {
+	if q.books.closed {
+		return nil, ErrClosed
+	}
 	next := q.books.ledger.clone()
 	var fresh []Loss
 	for _, x := range losses {
@@ -233,7 +239,7 @@ func (l *ledger) split(x Loss) []Loss {
 
 func (l *ledger) clone() ledger {
 	c := *l
-	c.Losses, c.Unused = slices.Clone(l.Losses), slices.Clone(l.Unused)
+	c.Losses, c.Unused, c.Disowned = slices.Clone(l.Losses), slices.Clone(l.Unused), slices.Clone(l.Disowned)
 	c.Totals = make(map[Reason]Total, len(l.Totals))
 	for k, v := range l.Totals {
 		c.Totals[k] = v

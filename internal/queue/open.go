@@ -40,6 +40,8 @@ func Open(cfg Config) (*Queue, error) {
 		return nil, err
 	}
 	q.active = cfg.Now()
+	q.clock = q.active.UnixNano()
+	q.watchClock()
 	q.rings = q.lookAhead()
 	q.keeper.start(q)
 	return q, nil

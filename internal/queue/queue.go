@@ -36,12 +36,14 @@ type Queue struct {
 	passed   []passed   // segments that wait to be removed
 	next     Sequence   // of the block that is appended next
 	newest   Sequence   // the newest block that may be read
-	lastTime int64
-	live     int64 // bytes of all blocks in segs
-	used     int64 // bytes of them before the head
+	lastTime int64      // the newest enqueue time, see readClockLocked
+	clock    int64      // what the clock said last
+	live     int64      // bytes of all blocks in segs
+	used     int64      // bytes of them before the head
 	reserved int64
 	pending  []*request
-	leading  bool // an appender commits for the others
+	leading  bool          // an appender commits for the others
+	followed chan struct{} // closed when nobody leads any more; nil unless Close waits for it
 	readers  map[*reader]struct{}
 	closing  bool
 	mark     place     // everything before it is durable, seq included
@@ -125,7 +127,14 @@ func (q *Queue) Close() error {
 	for r := range q.readers {
 		r.poke()
 	}
+	if q.leading {
+		q.followed = make(chan struct{})
+	}
+	followed := q.followed
 	q.mu.Unlock()
+	if followed != nil {
+		<-followed // what was begun is written before the files are given up
+	}
 	q.keeper.stop()
 	err := q.shut()
 	if q.lock != nil {
@@ -154,6 +163,10 @@ func (q *Queue) shut() error {
 		err = cursorErr
 	}
 	q.removePassed()
+	q.head.closed = true
+	q.books.mu.Lock()
+	q.books.closed = true
+	q.books.mu.Unlock()
 	return err
 }
 

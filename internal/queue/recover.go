@@ -124,7 +124,7 @@ func (r *recovery) scan() error {
 		return errors.Wrapf(err, "queue %s: open segment", r.q.name)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	s := scanner{window: window{file: holed{patient{f}, r.giveUp}, chunk: readChunk}, seed: r.seg.seed, off: r.end, limit: r.seg.end}
+	s := scanner{window: window{file: holed{f, r.judge}, chunk: readChunk}, seed: r.seg.seed, off: r.end, limit: r.seg.end}
 	r.from = r.end
 	for {
 		b, err := s.next()
@@ -139,15 +139,19 @@ func (r *recovery) scan() error {
 	}
 }
 
-// giveUp says that pages cannot be read, once for each run of them.
-func (r *recovery) giveUp(page int64) bool {
+// judge gives up pages, patiently, and says so once for each run of them.
+func (r *recovery) judge(page int64, failures int) verdict {
+	v := patiently(page, failures)
+	if v != giveUp {
+		return v
+	}
 	if r.gaveUp == 0 || r.gaveUp != page-1 {
 		r.q.warn(errors.WithStack(&CorruptionError{
 			Dir: r.q.dir, Segment: r.seg.name, Offset: page * pageSize, Length: pageSize, Reason: "it cannot be read",
 		}))
 	}
 	r.gaveUp = page
-	return true
+	return v
 }
 
 // add takes the next good block.

@@ -24,6 +24,10 @@ type segment struct {
 	// earlier process only the next one tells.
 	last      Sequence
 	lastKnown bool
+	// since is a time that none of its blocks is older than, zero if not known. Of a
+	// segment of an earlier process its header tells.
+	since      int64
+	sinceKnown bool // it was looked up
 }
 
 // ends notes the last sequence. Called with Queue.mu held.

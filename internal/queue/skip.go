@@ -13,8 +13,8 @@ const maxSkip Sequence = 1 << 62
 // the backup does not know: they must not stand for something else. Where the queue is ahead of seq already
 // it changes nothing. Numbers that are skipped are no loss. It may be called while others append.
 func (q *Queue) SkipTo(seq Sequence) error {
-	if seq > maxSkip {
-		return errors.Errorf("queue %s: sequence %d is too great to skip to, the limit is %d", q.name, seq, maxSkip)
+	if err := skippable(q.name, seq); err != nil {
+		return err
 	}
 	w := &q.writer
 	w.mu.Lock() // so that nobody is given sequences meanwhile
@@ -40,4 +40,11 @@ func (q *Queue) SkipTo(seq Sequence) error {
 	defer q.head.mu.Unlock()
 	q.head.stale = true
 	return q.saveCursor(false)
+}
+
+func skippable(name string, seq Sequence) error {
+	if seq > maxSkip {
+		return errors.Errorf("queue %s: sequence %d is too great to skip to, the limit is %d", name, seq, maxSkip)
+	}
+	return nil
 }

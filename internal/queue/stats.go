@@ -67,7 +67,8 @@ func (c *counts) sawSync(d time.Duration) {
 }
 
 // OldestUnsent returns the enqueue time of the oldest unsent block, zero if there
-// is none. It is exact, and costs next to nothing: only if everything that was
+// is none. It is exact, but of a block that says it is from the future, which counts from when that was
+// noticed. It costs next to nothing: only if everything that was
 // read is acknowledged, and more is there, it has to look at one header.
 func (q *Queue) OldestUnsent() int64 {
 	q.mu.Lock()
@@ -87,7 +88,14 @@ func (q *Queue) OldestUnsent() int64 {
 	if at.seq == 0 {
 		return 0
 	}
-	return at.time
+	now := q.cfg.Now().UnixNano()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.head.at.seq == 0 {
+		return 0
+	}
+	t, _ := q.headTimeLocked(now)
+	return t
 }
 
 // Newest returns the newest sequence that may be read.

@@ -10,7 +10,7 @@ import (
 func (w *world) step() {
 	w.now = w.now.Add(time.Duration(w.rng.IntN(1000)) * time.Millisecond)
 	if w.rng.IntN(50) == 0 {
-		w.now = w.now.Add(-time.Hour) // somebody sets the clock
+		w.now, w.setBack = w.now.Add(-time.Hour), true // somebody sets the clock
 	}
 	switch n := w.rng.IntN(100); {
 	case n < 45:

@@ -50,8 +50,11 @@ type Store struct {
 
 	mu     sync.Mutex
 	limits StoreLimits
-	queues map[string]*Queue
+	queues map[string]*Queue // nil while the name is taken by an Open or Delete that runs
 	closed bool
+
+	busy sync.WaitGroup // Open and Delete that run; nothing is added once closed is set
+	gone chan struct{}  // Close has returned
 }
 
 // OpenStore opens a data directory, but none of its queues.
@@ -66,85 +69,10 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{dir: cfg.Dir, fs: cfg.FS, lock: lock, rings: newRings(), limits: cfg.Limits, queues: make(map[string]*Queue)}, nil
-}
-
-// Open opens the queue in the directory of that name, or makes one. Dir and FS of
-// the configuration are set by the store; Name is the directory's if it is empty.
-// That one queue cannot be opened is its own error, and disturbs no other.
-func (s *Store) Open(name string, cfg Config) (*Queue, error) {
-	if name == "" || name != filepath.Base(name) || name == lockName || name[0] == '.' {
-		return nil, errors.Errorf("queue: %q cannot be the name of a queue's directory", name)
-	}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil, ErrClosed
-	}
-	if _, ok := s.queues[name]; ok {
-		s.mu.Unlock()
-		return nil, errors.Errorf("queue: %s is open already", name)
-	}
-	s.queues[name] = nil // taken, while it opens
-	s.mu.Unlock()
-
-	cfg.Dir, cfg.FS, cfg.guard = filepath.Join(s.dir, name), s.fs, s
-	if cfg.Name == "" {
-		cfg.Name = name
-	}
-	q, err := Open(cfg)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err != nil {
-		delete(s.queues, name)
-		return nil, err
-	}
-	s.queues[name] = q
-	return q, nil
-}
-
-// List returns the names of the queues in the directory, open or not.
-func (s *Store) List() ([]string, error) {
-	entries, err := s.fs.List(s.dir)
-	if err != nil {
-		return nil, errors.Wrap(err, "queue: list data directory")
-	}
-	var names []string
-	for _, e := range entries {
-		if e.Mode.IsDir() {
-			names = append(names, e.Name)
-		}
-	}
-	return names, nil
-}
-
-// Delete removes a queue that is not open, with all that is in it.
-func (s *Store) Delete(name string) error {
-	s.mu.Lock()
-	_, open := s.queues[name]
-	s.mu.Unlock()
-	if open {
-		return errors.Errorf("queue: %s is open, close it before it is deleted", name)
-	}
-	dir := filepath.Join(s.dir, filepath.Base(name))
-	for _, d := range []string{filepath.Join(dir, asideName), dir} {
-		entries, err := s.fs.List(d)
-		if isNotExist(err) {
-			continue
-		}
-		if err != nil {
-			return errors.Wrapf(err, "queue: delete %s", name)
-		}
-		for _, e := range entries {
-			if err := s.fs.Remove(filepath.Join(d, e.Name)); err != nil && !isNotExist(err) {
-				return errors.Wrapf(err, "queue: delete %s", name)
-			}
-		}
-		if err := s.fs.Remove(d); err != nil && !isNotExist(err) {
-			return errors.Wrapf(err, "queue: delete %s", name)
-		}
-	}
-	return errors.Wrapf(s.fs.SyncDir(s.dir), "queue: delete %s", name)
+	return &Store{
+		dir: cfg.Dir, fs: cfg.FS, lock: lock, rings: newRings(), limits: cfg.Limits,
+		queues: make(map[string]*Queue), gone: make(chan struct{}),
+	}, nil
 }
 
 // SetLimits changes the limits at once.
@@ -168,46 +96,16 @@ func (s *Store) Stats() (StoreStats, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sum, _ := s.weighLocked()
-	free, err := s.fs.Free(s.dir)
-	return StoreStats{
-		UnsentBytes: sum, MaxBytes: s.limits.MaxBytes, FreeBytes: free, KeepFree: s.limits.KeepFree, Queues: len(s.queues),
-	}, errors.Wrap(err, "queue: free space")
-}
-
-// Close closes all queues, and waits for them.
-func (s *Store) Close() error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil
-	}
-	s.closed = true
-	var open []*Queue
+	open := 0
 	for _, q := range s.queues {
 		if q != nil {
-			open = append(open, q)
+			open++
 		}
 	}
-	s.mu.Unlock()
-	var first error
-	for _, q := range open {
-		if err := q.Close(); first == nil {
-			first = err
-		}
-	}
-	if err := s.lock.Close(); first == nil {
-		first = err
-	}
-	return first
-}
-
-// forget is called by a queue that was closed.
-func (s *Store) forget(q *Queue) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if name := filepath.Base(q.dir); s.queues[name] == q {
-		delete(s.queues, name)
-	}
+	free, err := s.fs.Free(s.dir)
+	return StoreStats{
+		UnsentBytes: sum, MaxBytes: s.limits.MaxBytes, FreeBytes: free, KeepFree: s.limits.KeepFree, Queues: open,
+	}, errors.Wrap(err, "queue: free space")
 }
 
 // weighLocked returns what all queues hold together, and what the largest does.

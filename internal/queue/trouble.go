@@ -10,6 +10,10 @@ import (
 // maxReadFailures times in a row is given up and read as zeros; all others are asked
 // as patiently, each for itself.
 
+// maxRun is how many pages in a row are given up without an error in between. A device
+// that is away for a while costs no more than that at a time.
+const maxRun = 64
+
 // hole is a page that a reader has given up.
 type hole struct {
 	seg  *segment
@@ -22,12 +26,12 @@ type trouble struct {
 	at       hole          // the page that failed last
 	known    bool          // at is known
 	failures int           // of that page, one after the other
+	run      int           // pages given up in a row, without an error in between
 	after    Sequence      // the last one that was delivered before it
 }
 
-// failed counts a failure to read. It returns nil if it is worth to go on at once:
-// the page is given up, or lies behind one that is, so that it is most likely the
-// same damage, and nobody should have to wait for each page of it.
+// failed counts a failure to read. It returns nil if the page is given up, so that
+// one can go on.
 func (r *reader) failed(err error) error {
 	t := &r.trouble
 	if t.holes == nil {
@@ -35,33 +39,38 @@ func (r *reader) failed(err error) error {
 	}
 	t.after = r.last
 	t.failures++
-	enough := t.known && t.failures >= maxReadFailures
-	follows := t.known && t.holes[hole{t.at.seg, t.at.page - 1}]
-	switch {
-	case !enough && !follows:
+	if !t.known || t.failures < maxReadFailures {
 		r.closeFile()
 		return errors.Wrapf(err, "queue %s: read", r.q.name)
-	case enough && !follows:
-		r.q.warn(errors.Wrapf(err, "queue %s: a place of %s cannot be read and is passed over", r.q.name, r.seg.name))
 	}
-	if enough {
-		t.failures = 0
-		t.holes[t.at] = true
-	}
+	t.holes[t.at] = true
+	t.failures, t.run = 0, 1
+	r.q.warn(errors.Wrapf(err, "queue %s: a place of %s cannot be read and is passed over", r.q.name, r.seg.name))
 	return nil
 }
 
-// give tells a file whether to give up a page.
-func (r *reader) give(page int64) bool {
+// judge tells a file what to do with a page. One behind a page that was given up is
+// asked again at once, since it most likely is the same damage, and nobody should
+// have to wait for each page of it.
+func (r *reader) judge(page int64, failures int) verdict {
 	at, t := hole{r.seg, page}, &r.trouble
-	if t.holes[at] {
-		return true
+	switch {
+	case t.holes[at]:
+		return giveUp
+	case failures == 0:
+		return tryIt
+	case t.run >= maxRun || !t.holes[hole{r.seg, page - 1}]:
+		if t.known && t.at != at {
+			t.failures = 0 // they were of another one
+		}
+		t.at, t.known = at, true
+		return letFail
+	case failures < maxReadFailures:
+		return tryIt
 	}
-	if t.known && t.at != at {
-		t.failures = 0 // of another one
-	}
-	t.at, t.known = at, true
-	return false
+	t.holes[at] = true
+	t.run++
+	return giveUp
 }
 
 // setFile reads the segment's blocks from a file. Once the device has failed it is
@@ -69,7 +78,7 @@ func (r *reader) give(page int64) bool {
 func (r *reader) setFile(f disk.File) {
 	r.file, r.scan.file = f, f
 	if r.trouble.holes != nil {
-		r.scan.file, r.scan.rings = holed{f, r.give}, nil
+		r.scan.file, r.scan.rings = holed{f, r.judge}, nil
 	}
 }
 

@@ -138,6 +138,43 @@ func TestCalmBehindADeadPage(t *testing.T) {
 	require.Less(t, failures, 2*maxReadFailures)
 }
 
+// TestNothingSilentWhileTheDeviceIsAway: everything fails for some twenty tries. That
+// costs a few pages, and not all that is left of the segment.
+func TestNothingSilentWhileTheDeviceIsAway(t *testing.T) {
+	t.Parallel()
+	c := newClocked(t, Limits{MaxBytes: 64 << 20})
+	const blocks = 1000
+	for range blocks {
+		_, err := c.tryPut(3900)
+		require.NoError(t, err)
+	}
+	r, err := c.NewReader(0)
+	require.NoError(t, err)
+	defer r.Close()
+	_, err = r.Next(t.Context())
+	require.NoError(t, err)
+	c.disk.OnFault = func(op simdisk.Op) *simdisk.Fault {
+		if op.Kind == "read" {
+			return &simdisk.Fault{Err: syscall.EIO}
+		}
+		return nil
+	}
+	failures := 0
+	for at := Sequence(1); at < blocks; {
+		b, err := readNow(r)
+		if err == nil {
+			at = b.Sequence
+			continue
+		}
+		require.NotErrorIs(t, err, errNothingYet, "what is left is given up")
+		if failures++; failures == 2*maxReadFailures {
+			c.disk.OnFault = nil
+		}
+		require.Less(t, failures, 4*maxReadFailures)
+	}
+	require.LessOrEqual(t, c.Stats().Lost[LostCorrupt].Blocks, uint64(5*maxRun))
+}
+
 // TestAckedThoughTheDeviceFailsAtOpening: each page fails a few times while the newest
 // segment is looked at.
 func TestAckedThoughTheDeviceFailsAtOpening(t *testing.T) {

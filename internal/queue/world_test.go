@@ -31,6 +31,8 @@ type world struct {
 	q    *Queue
 	r    Reader
 	now  time.Time
+	// setBack says that the clock was, so that times of blocks are not in order.
+	setBack bool
 
 	groups   []*sent
 	byText   map[string]*sent

@@ -31,11 +31,12 @@ type writer struct {
 	doomed   bool      // a sync of the file failed: it must not be synced again
 
 	prev     Sequence // newest block that may be read
-	prevTime int64    // its time
+	prevTime int64    // the newest time up to it, which no later block is older than
 	written  Sequence // newest block in the file
 	durable  Sequence // newest block that is durable
 	reason   gapReason
 	now      int64 // time of the batch at hand
+	newest   int64 // the newest time up to it
 	filledAt int64 // when the last segment became full
 
 	batch   []*request
@@ -123,6 +124,7 @@ func (w *writer) create(first Sequence, capacity int64) error {
 		return err
 	}
 	seg := newSegment(q.id, first, q.freeGen(first))
+	seg.since, seg.sinceKnown = w.prevTime, true
 	f, err := q.fs.Create(q.path(seg.name))
 	if err != nil {
 		return errors.Wrapf(err, "queue %s: new segment", q.name)
@@ -145,7 +147,8 @@ func (w *writer) create(first Sequence, capacity int64) error {
 // it pays to allocate a whole one ahead.
 func (w *writer) busy() bool {
 	const minute = 60e9
-	return w.filledAt != 0 && w.q.cfg.Now().UnixNano()-w.filledAt < minute
+	since := w.q.cfg.Now().UnixNano() - w.filledAt
+	return w.filledAt != 0 && 0 <= since && since < minute
 }
 
 // header puts the segment's header, twice, in front of the first batch.
@@ -257,7 +260,7 @@ func (w *writer) sync() error {
 // publish makes the batch readable.
 func (w *writer) publish() {
 	last := w.written
-	w.prev, w.prevTime, w.reason = last, w.now, gapNone
+	w.prev, w.prevTime, w.reason = last, w.newest, gapNone
 	w.q.publish(w.seg, w.off, last, w.places)
 }
 

@@ -2,6 +2,9 @@ package replication
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/tailrace-cdc/tailrace/internal/metadata"
 	"github.com/tailrace-cdc/tailrace/internal/source/influxlogical"
@@ -35,28 +38,75 @@ type LetterFunc func(ctx context.Context, id metadata.ID, letters []int64) (int,
 // lettersAtOnce is how many letters are handled at a time.
 const lettersAtOnce = 500
 
-// EachLetter has something done with the letters that are named, or, if none is, with all that there
-// are. It returns with how many it was done; what failed does not keep the others from it.
+// EachLetter has something done with the letters that are named, or, if none is, with all that there are when it
+// begins. It returns with how many it was done. Letters that stay do not keep the others from it; the error is then a
+// [StayedError].
 func (s *Service) EachLetter(ctx context.Context, id metadata.ID, letters []int64, do LetterFunc) (done int, err error) {
-	if len(letters) > 0 {
-		return do(ctx, id, letters)
+	if len(letters) == 0 {
+		// One that is rejected again gets a new ID: it is not to be met twice.
+		if letters, err = s.allLetters(ctx, id); err != nil {
+			return 0, err
+		}
 	}
-	for after := int64(0); ; {
+	var stayed StayedError
+	for some := range slices.Chunk(letters, lettersAtOnce) {
+		n, err := do(ctx, id, some)
+		done += n
+		if err != nil && !stayed.add(err) {
+			return done, err
+		}
+	}
+	if len(stayed.Reasons) > 0 {
+		return done, &stayed
+	}
+	return done, nil
+}
+
+func (s *Service) allLetters(ctx context.Context, id metadata.ID) (ids []int64, err error) {
+	for after := int64(0); ; after = ids[len(ids)-1] {
 		page, err := s.Letters(ctx, id, after, lettersAtOnce)
 		if err != nil || len(page) == 0 {
-			return done, err
+			return ids, err
 		}
-		ids := make([]int64, len(page))
 		for i := range page {
-			ids[i] = page[i].ID
+			ids = append(ids, page[i].ID)
 		}
-		n, err := do(ctx, id, ids)
-		done += n
-		if err != nil {
-			return done, err
-		}
-		after = ids[len(ids)-1]
 	}
+}
+
+// A StayedError says why dead letters stay that were to be replayed, as a rule because the target rejects them again.
+type StayedError struct{ Reasons []*logical.ReplayError }
+
+// mostReasons is how many reasons an error tells.
+const mostReasons = 10
+
+// Error tells the first reasons.
+func (e *StayedError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d dead letters stay", len(e.Reasons))
+	for _, r := range e.Reasons[:min(mostReasons, len(e.Reasons))] {
+		b.WriteString("; " + r.Error())
+	}
+	if left := len(e.Reasons) - mostReasons; left > 0 {
+		fmt.Fprintf(&b, "; and %d more", left)
+	}
+	return b.String()
+}
+
+// add takes the reasons of an error in, if that is what it is made of.
+func (e *StayedError) add(err error) bool {
+	list := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // as errors.Join makes it
+		list = joined.Unwrap()
+	}
+	for _, one := range list {
+		reason, ok := one.(*logical.ReplayError) //nolint:errorlint // nobody has wrapped it
+		if !ok {
+			return false
+		}
+		e.Reasons = append(e.Reasons, reason)
+	}
+	return true
 }
 
 // DropLetters removes dead letters of a stream for good: their data is lost, which is logged.

@@ -186,13 +186,19 @@ func manyStreams(t *testing.T, deadEvery int) {
 		}
 	}
 	slices.Sort(took)
+	at := func(thousandths int) time.Duration {
+		return took[len(took)*thousandths/1000].Round(10 * time.Microsecond)
+	}
 	per := float64(runtime.NumGoroutine()-goroutines) / float64(n)
-	t.Logf("%d streams: a write took %v in the median, %v for 99 %%, %v at most; each stream has %.1f goroutines and %d kB of heap",
-		n, took[len(took)/2], took[len(took)*99/100], took[len(took)-1], per, (liveHeap()-heap)/int64(n)/1024)
+	t.Logf("%d streams, %d of them with a dead target: %d writes to the others took 50 %% %v, 90 %% %v, 99 %% %v, 99.9 %% %v, all %v; "+
+		"each stream has %.1f goroutines and %d kB of heap; %d file descriptors are open after the writes",
+		n, len(ill), len(took), at(500), at(900), at(990), at(999), took[len(took)-1].Round(10*time.Microsecond),
+		per, (liveHeap()-heap)/int64(n)/1024, openFiles(t)-descriptors)
 	if per > 16 {
 		t.Errorf("%.1f goroutines per stream", per)
 	}
 	// The queues close their files when they have been idle for a while.
+	defer func() { t.Logf("idle, they have %d file descriptors open", openFiles(t)-descriptors) }()
 	for deadline := time.Now().Add(2 * time.Minute); openFiles(t) > descriptors+20; <-time.After(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d file descriptors are open, %d were before there were %d idle streams", openFiles(t), descriptors, n)

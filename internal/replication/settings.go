@@ -127,7 +127,12 @@ func (s *Service) runConfig(st metadata.Stream, r metadata.Remote) influxlogical
 	if connection.Address.Kind != remote.Influx && st.RemoteBucketName != nil {
 		c.Schema = *st.RemoteBucketName
 	}
-	c.Remote = influxlogical.Remote{Place: connection.Place(), Connection: connection.Key(), Server: connection.Server()}
+	c.Remote = influxlogical.Remote{
+		Place: connection.Place(), Connection: connection.Key(), Server: connection.Server(), Letters: connection.Place(),
+	}
+	if connection.Address.Kind == remote.Influx {
+		c.Remote.Letters = installationLetters
+	}
 	if err != nil {
 		c.Remote.Connection += " " + err.Error()
 	}
@@ -142,6 +147,9 @@ func (s *Service) runConfig(st metadata.Stream, r metadata.Remote) influxlogical
 	}
 	return c
 }
+
+// installationLetters stands for the installation's own store of dead letters.
+const installationLetters = "installation"
 
 // ErrSecretMissing is why a stream cannot run whose remote's secret cannot be read.
 var ErrSecretMissing = errors.New("the secret of the remote cannot be read: the key file secret.key is not the one that it was stored with")

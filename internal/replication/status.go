@@ -34,7 +34,7 @@ type Status struct {
 	// State says what the stream is doing, Reason why, and Advice what to do about it.
 	State          State
 	Reason, Advice string
-	// Notice is something about its position in the queue that must not be silent; see
+	// Notice is something about its position or its dead letters that must not be silent; see
 	// influxlogical.Notice.
 	Notice string
 	// Lag is how long the oldest write has been waiting that is not in the target.
@@ -148,6 +148,8 @@ func noticeAdvice(n influxlogical.Notice) string {
 		return "the target lacks what was sent before it was restored from a backup: write that again from another source"
 	case influxlogical.NoticeReplaced, influxlogical.NoticeMissing:
 		return "what was in the old queue and not in the target is lost: write it again from another source"
+	case influxlogical.NoticeLetters:
+		return "there are dead letters in a target that the stream had before: give it that remote again to replay or drop them"
 	case influxlogical.NoticeBehind:
 		return "the data directory is older than the target: what was accepted in between is in the target only as far as it had been sent"
 	}

@@ -117,7 +117,15 @@ func (s *webServer) Port() int { return s.port }
 // Kill ends the server with SIGKILL, as a power cut would.
 func (s *webServer) Kill() { s.proc.killTree() }
 
-// Restart starts the server again, on the same port and data, after Kill.
+// Stop ends the server as an operator would.
+func (s *webServer) Stop(t testing.TB) {
+	t.Helper()
+	if err := s.proc.stop(os.Interrupt); err != nil {
+		t.Fatalf("testenv: stopping %s: %v", s.name, err)
+	}
+}
+
+// Restart starts the server again, on the same port and data, after Kill or Stop.
 func (s *webServer) Restart(t testing.TB) {
 	t.Helper()
 	if err := s.start(); err != nil {

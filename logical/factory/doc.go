@@ -28,9 +28,16 @@
 // factory together [Config.BytesInFlight]. Each has a part of that to itself, so that one whose target is
 // away slows no other (ISOLATED, BOUNDED).
 //
+// # What the target rejects
+//
+// By default a loop stops at a change that its target will never accept, in state [Rejecting], until somebody mends
+// the one or the other. With logical.RejectDeadLetter it keeps the change as a dead letter and goes on; later changes
+// of the same row of a database join it, so that they are never applied before it. The target lists letters
+// ([logical.DeadLetters]); [Loop.Replay] applies them when their cause is mended, and [Loop.Discard] forgets them.
+//
 // # More than one process
 //
-// A target lets one process at a time run a loop: the one that holds its lease. A second process that gets
+// A target that is a database lets one process at a time run a loop: the one that holds its lease. A second process that gets
 // the same loop waits until the first has ended, or has been silent for logical.Config.LeaseTTL. Processes
 // are told from each other by [Config.Holder].
 //

@@ -27,8 +27,9 @@ type Config struct {
 	// Loop is how loops behave whose Spec does not say.
 	Loop logical.Config
 	// BytesInFlight bounds the memory of changes that all loops together have read and not yet landed
-	// (BOUNDED). Each loop has [logical.MinBytesInFlight] of it for certain, and borrows at most an eighth of
-	// what is left to be lent, which is half of it in all. Default [logical.DefaultTotalBytesInFlight].
+	// (BOUNDED). Each loop has [logical.MinBytesInFlight] of it for certain. Half of the total is lent, and
+	// of that a loop leaves as many times as much as it borrows as there are loops, at most eight times: one alone comes to a
+	// quarter of the total. Default [logical.DefaultTotalBytesInFlight].
 	BytesInFlight int64
 }
 

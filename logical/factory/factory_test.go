@@ -178,6 +178,8 @@ func TestNoDriverIsLinkedThatIsNotUsed(t *testing.T) {
 		"logical/factory":         nil,
 		"logical/target/memory":   {ours + "internal/target/memory"},
 		"logical/target/sqlite":   {"github.com/ncruces/go-sqlite3", ours + "internal/target/sqlite"},
+		"logical/target/influx":   {ours + "internal/target/influx"},
+		"logical/deadletter":      {"github.com/ncruces/go-sqlite3"},
 		"logical/target/postgres": {"github.com/jackc/pgx", ours + "internal/target/postgres"},
 	} {
 		list, err := exec.Command("go", "list", "-deps", ours+pkg).CombinedOutput()

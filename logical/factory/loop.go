@@ -56,6 +56,25 @@ func (l *Loop) Wait(ctx context.Context, holds func(Status) bool) error {
 // Delays that the target asked for stay.
 func (l *Loop) Kick() { l.inner.Kick() }
 
+// Replay applies the mutations of dead letters, named by their IDs, and removes each letter together with that: in one
+// transaction of the target, exactly once, beside what the loop applies. (A target that is not transactional gets them at
+// least once.) It returns how many. What cannot be replayed stays, and the error joins a [logical.ReplayError] for each; a letter
+// that the target rejects again stays with its new reason.
+//
+// Letters of one row are replayed in the source's order, and one that comes after another which stays is not replayed.
+// Letters that are not there are passed over. Replay tries for as long as ctx lets it. It needs a loop that runs and a dialect
+// that implements [logical.Replayer].
+//
+// The letters and their IDs are listed by the target, as [logical.DeadLetters].
+func (l *Loop) Replay(ctx context.Context, ids []int64) (replayed int, err error) {
+	return l.inner.Replay(ctx, ids)
+}
+
+// Discard removes dead letters, named by their IDs, and their mutations are lost, which is logged. Later
+// mutations of their rows are applied again. Letters that are not there are passed over. Unlike Replay, it also works while
+// the loop waits for its target.
+func (l *Loop) Discard(ctx context.Context, ids []int64) error { return l.inner.Discard(ctx, ids) }
+
 // Stop ends the loop: no more is read, and what is in flight lands, as far as it can before ctx ends. What
 // has not landed is read again by the loop's successor. It returns when the loop has ended; stopping twice
 // is harmless.

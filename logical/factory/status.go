@@ -37,6 +37,9 @@ type Status struct {
 	Mutations int64
 	// Rejected counts those that were set aside or discarded since the start (NOTHING SILENT).
 	Rejected int64
+	// DeadLetters is how many letters the target keeps of the loop, as far as the loop knows: it has asked when
+	// it took the target over. LetterBytes is their size, which logical.Config.MaxDeadLetterBytes bounds.
+	DeadLetters, LetterBytes int64
 }
 
 // CaughtUp reports whether everything that the source had committed is in the target. It is never true
@@ -68,6 +71,6 @@ func statusOf(s loops.Status) Status {
 		Point: s.Point, Offset: s.Offset, OffsetKnown: s.OffsetKnown, PointAt: s.PointAt, ConsistentSince: s.ConsistentSince,
 		Staleness: s.Staleness, StalenessKnown: s.StalenessKnown,
 		Err: s.Err, ErrAt: s.ErrAt, SourceErr: s.SourceErr,
-		Mutations: s.Mutations, Rejected: s.Rejected,
+		Mutations: s.Mutations, Rejected: s.Rejected, DeadLetters: s.Letters, LetterBytes: s.LetterBytes,
 	}
 }

@@ -29,6 +29,10 @@ func (r *reading) stamps() {
 			r.Fatalf("the stored stamp %s cannot be read back: %v", stored, err)
 		}
 		r.sameDetails(s, again[i], stored)
+		// A loop decodes what is stored whenever it wonders whether something has landed.
+		if twice, err := d.DecodeStamp(stored); err != nil || twice.Compare(again[i]) != 0 {
+			r.Errorf("the stored stamp %s was read as %v, and once more as %v (%v)", stored, again[i], twice, err)
+		}
 	}
 	sign := func(n int) int { return min(1, max(-1, n)) }
 	for i := range all {

@@ -45,6 +45,10 @@ func (s *suite) forget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	later, err := old.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := forgetter.Forget(ctx, claim, true); err != nil {
 		t.Fatal(err)
 	}
@@ -73,5 +77,23 @@ func (s *suite) forget(t *testing.T) {
 	again := s.take(t, target, "gone")
 	if state, err := again.LoadMemo(ctx); err != nil || state.Point != nil {
 		t.Errorf("the memo of the loop that was forgotten is %+v, %v", state, err)
+	}
+	// If epochs began anew with each loop of the name, that of the first session would come back with one of these.
+	for range 3 {
+		if err = later.SetMemo(ctx, memo); err == nil {
+			err = later.Commit(ctx)
+		}
+		_ = later.Rollback(ctx) // after an error
+		wantFenced(t, "a transaction of a loop that was forgotten, and is there again", err)
+		if later, err = old.Begin(ctx); err != nil {
+			break // which it may say at once
+		}
+		again = s.take(t, target, "gone")
+	}
+	if err == nil {
+		_ = later.Rollback(ctx) // it has done nothing
+	}
+	if state, err := again.LoadMemo(ctx); err != nil || state.Point != nil {
+		t.Errorf("late transactions left the memo %+v, %v", state, err)
 	}
 }

@@ -3,6 +3,7 @@ package logicaltest
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -220,5 +221,57 @@ func (s *suite) takeBack(t *testing.T) {
 	}
 	if n, _, err := store.CountDeadLetters(ctx, "other"); err != nil || n != 5 {
 		t.Errorf("%d letters of another loop are left, want 5, error %v", n, err)
+	}
+}
+
+// lettersRenewed: one that is rejected once more is taken back and set aside in one transaction, and stays, with its
+// new reason.
+func (s *suite) lettersRenewed(t *testing.T) {
+	target := s.open(t)
+	ctx := testContext(t)
+	store, ok := target.(logical.DeadLetters)
+	if !ok {
+		t.Skip("the target keeps no dead letters")
+	}
+	session := s.take(t, target, "renewed")
+	first := logical.DeadLetter{Table: "count", Op: logical.OpPatch, Payload: []byte("a"), Reason: "no"}
+	second := first
+	second.Payload = []byte("b")
+	s.setAside(t, session, first, second)
+	list, err := store.ListDeadLetters(ctx, "renewed", 0, 10)
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%d letters, error %v", len(list), err)
+	}
+	renewed := first
+	renewed.Reason = "still no"
+	for _, commit := range []bool{false, true} {
+		tx, err := session.Begin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.TakeBack(ctx, []int64{list[0].ID}); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.SetAside(ctx, []logical.DeadLetter{renewed}); err != nil {
+			t.Fatal(err)
+		}
+		if commit {
+			err = tx.Commit(ctx)
+		} else {
+			err = tx.Rollback(ctx)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		left, err := store.ListDeadLetters(ctx, "renewed", 0, 10)
+		if err != nil || len(left) != 2 {
+			t.Fatalf("committed %v: %d letters are left, want 2, error %v", commit, len(left), err)
+		}
+		anew := slices.ContainsFunc(left, func(l logical.DeadLetter) bool {
+			return bytes.Equal(l.Payload, renewed.Payload) && l.Reason == renewed.Reason
+		})
+		if anew != commit {
+			t.Errorf("committed %v: the letters are %+v", commit, left)
+		}
 	}
 }

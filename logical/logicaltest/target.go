@@ -49,6 +49,7 @@ func RunTarget(t *testing.T, open func(t testing.TB) logical.Target, opts Option
 		{"DeadLettersAreAtomicWithTheData", s.deadLetters},
 		{"DeadLetterIsStoredOnce", s.lettersOnce},
 		{"TakenBackIsAtomicWithTheData", s.takeBack},
+		{"DeadLetterThatIsRejectedAgainStays", s.lettersRenewed},
 		{"OldSessionIsFenced", s.oldSession},
 		{"FenceEndsWhatWasBegunBefore", s.fence},
 		{"LeaseKeepsAnotherHolderOut", s.lease},
@@ -72,6 +73,7 @@ func RunDeadLetters(t *testing.T, open func(t testing.TB) logical.Target) {
 	s := &suite{open: open}
 	t.Run("DeadLettersWaitForTheCommit", s.deadLetters)
 	t.Run("DeadLetterIsStoredOnce", s.lettersOnce)
+	t.Run("DeadLetterThatIsRejectedAgainStays", s.lettersRenewed)
 }
 
 type suite struct {

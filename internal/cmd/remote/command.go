@@ -159,8 +159,10 @@ func updateCommand(f *connect.Flags) *cobra.Command {
 	var x settings
 	cmd := &cobra.Command{
 		Use: "update REMOTE", Short: "Change a remote; its streams use it as it is then, at once",
-		Example: `  tailrace remote update cloud --url https://cloud2.example:8086
-  tailrace remote update cloud --remoteToken-stdin < token.txt`,
+		Long: `Change a remote; its streams use it as it is then, at once. Where the address changes, the secret is to be
+given again, so that it is sent to nobody for whom it was not meant.`,
+		Example: `  tailrace remote update cloud --remoteToken-stdin < token.txt
+  tailrace remote update cloud --url https://cloud2.example:8086 --remoteToken-stdin < token.txt`,
 		Args: connect.Args(1, 1), ValidArgsFunction: connect.Complete(f, apiclient.Remotes, 1),
 	}
 	name := cmd.Flags().String("name", "", "another name")

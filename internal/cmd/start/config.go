@@ -125,7 +125,7 @@ func (c *Config) bind(set *pflag.FlagSet) {
 	set.BoolVar(&c.PooledTarget, "pooledTarget", false, "the SQL server is behind a connection pooler in transaction mode, such as PgBouncer")
 	set.BoolVar(&c.IgnoreMissingColumns, "ignoreMissingColumns", false, "leave out values that a table of yours has no column for, instead of waiting for the column")
 	set.DurationVar(&c.BackfillWindow, "backfillWindow", 10*time.Minute, "fan out when the oldest write that waits is older than this, and go back to serial below half of it; 0s is never")
-	set.IntVar(&c.FanShards, "fanShards", 0, "target transactions in flight in fan mode; 0 is max(4, 2 × CPUs), and at most targetDBConns less two")
+	set.IntVar(&c.FanShards, "fanShards", 0, "target transactions in flight in fan mode; 0 is max(4, 2 × CPUs), and at most targetDBConns less three")
 	set.BoolVar(&c.Immediate, "immediate", false, "fan out always: faster, in order per key, but readers see writes in part")
 	set.StringVar(&c.QueueDir, "queueDir", "", "the queues live here, each in a directory of its own; default is replicationq in the data directory")
 	set.StringVar(&c.SQLiteDir, "sqliteDir", "", "remotes that are made over the API may use SQLite files below this directory; default is the data directory")
@@ -207,7 +207,7 @@ func (c Config) Validate() error {
 	case c.ApplyTimeout <= 0, c.RetryDelay <= 0, c.StandbyTimeout <= 0:
 		return errors.New("--applyTimeout, --retryDelay and --standbyTimeout must be more than 0s")
 	case c.TargetDBConns < 3:
-		return errors.Errorf("--targetDBConns: %d is too few; give at least 3, of which two are for leases and memos", c.TargetDBConns)
+		return errors.Errorf("--targetDBConns: %d is too few; give at least 3, of which two or three are for leases, memos and tables", c.TargetDBConns)
 	case c.ChaosProb < 0 || c.ChaosProb > 1 || c.ChaosProb != c.ChaosProb:
 		return errors.Errorf("--chaosProb: %g is no share; give a number from 0 to 1", c.ChaosProb)
 	case c.StagingSchema == "":

@@ -66,14 +66,14 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 		_ = s.close() // the first error says more
 		return err
 	}
-	s.log.Info("listening", "address", s.Addr().String(), "installation", s.installation.ID(),
-		"dataDir", s.installation.Dir(), "streams", len(s.streams.All()), "tls", s.certificate != nil)
 	withdraw, err := s.announce()
 	if err != nil {
 		_ = s.close() // the first error says more
 		return err
 	}
 	defer withdraw()
+	s.log.Info("listening", "address", s.Addr().String(), "installation", s.installation.ID(),
+		"dataDir", s.installation.Dir(), "streams", len(s.streams.All()), "tls", s.certificate != nil)
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	besides, stop := context.WithCancel(ctx)

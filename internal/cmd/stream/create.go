@@ -65,7 +65,7 @@ func createCommand(f *connect.Flags) *cobra.Command {
 	x.token.Bind(cmd, "remoteToken", "the token or password of the remote that is made")
 	set.BoolVar(&x.paused, "paused", false, "do not send yet")
 	set.BoolVar(&x.validate, "validate", false, "try the remote first, and make nothing if it does not work")
-	x.settings.bind(cmd)
+	x.bind(cmd)
 	asJSON := show.Flag(cmd)
 	completeFlags(f, cmd)
 	cmd.RunE = f.Run(func(cmd *cobra.Command, s *connect.Session, args []string) error {

@@ -160,7 +160,7 @@ func handleCommand(f *connect.Flags, verb, short string, ask bool) *cobra.Comman
 		done := map[string]string{"replay": "written", "drop": "dropped"}[verb]
 		fmt.Fprintf(cmd.OutOrStdout(), "stream %s: %d dead letters %s\n", name, n, done)
 		if len(ids) > n {
-			return errors.Errorf("%d of the %d dead letters stay: the remote refuses them again, or there are none with these ids", len(ids)-n, len(ids))
+			return errors.Errorf("%d of the %d ids are of no dead letter (any more)", len(ids)-n, len(ids))
 		}
 		return nil
 	})

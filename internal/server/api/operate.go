@@ -133,6 +133,9 @@ func (a *API) handleLetters(c *call, do replication.LetterFunc) error {
 		return refuse(http.StatusBadRequest, "give ids, or all: true")
 	}
 	n, err := a.service.EachLetter(c.Context(), s.ID, body.IDs, do)
+	if stayed := new(replication.StayedError); errors.As(err, &stayed) {
+		return refuse(http.StatusUnprocessableEntity, "%d were replayed, %v", n, stayed)
+	}
 	if err != nil {
 		return noLetters(err)
 	}

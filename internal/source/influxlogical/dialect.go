@@ -2,7 +2,6 @@ package influxlogical
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"time"
 
@@ -31,68 +30,11 @@ type dialect struct {
 }
 
 var (
+	_ logical.Resumer      = (*dialect)(nil)
 	_ logical.Acknowledger = (*dialect)(nil)
 	_ logical.Stalenesser  = (*dialect)(nil)
 	_ logical.Replayer     = (*dialect)(nil)
 )
-
-// A Notice is something about a stream's position that must not be silent.
-type Notice string
-
-// The notices.
-const (
-	// NoticeGap: the target's consistent point is older than the queue's cursor, because the target
-	// was restored from a backup. What lies between was sent once and is no longer in the queue.
-	NoticeGap Notice = "gap"
-	// NoticeReplaced: the target's consistent point belongs to another queue. Everything in this
-	// queue is sent.
-	NoticeReplaced Notice = "queue replaced"
-	// NoticeBehind: the target's consistent point is one that this queue has not reached: the data
-	// directory was restored from a backup, or copied. Everything in the queue is sent, and what is
-	// written from now on comes after that point.
-	NoticeBehind Notice = "queue behind its target"
-	// NoticeMissing: the queue's directory was not there, and was made anew. What was in it is lost.
-	NoticeMissing Notice = "queue was missing"
-)
-
-// notices are all of them.
-var notices = [...]Notice{NoticeGap, NoticeReplaced, NoticeBehind, NoticeMissing}
-
-// ZeroStamp implements logical.Dialect: it stands for the queue's cursor.
-func (d *dialect) ZeroStamp() logical.Stamp { return Stamp{} }
-
-// DecodeStamp implements logical.Dialect. A stamp of another queue says nothing about this one, which
-// is then read from its cursor.
-func (d *dialect) DecodeStamp(stored []byte) (logical.Stamp, error) {
-	var stamp Stamp
-	if err := json.Unmarshal(stored, &stamp); err != nil {
-		return nil, errors.Wrapf(err, "the memo in the target is no position of a queue: %s", stored)
-	}
-	if stamp == (Stamp{}) {
-		return stamp, nil
-	}
-	if stamp.Queue != d.queue.ID() {
-		d.log.Warn("the target's consistent point belongs to another queue; sending all that is in this one",
-			"stored", stamp.String(), "queue", d.queue.ID().String())
-		d.note(NoticeReplaced)
-		return Stamp{}, nil
-	}
-	if next := d.queue.Next(); stamp.Sequence >= next {
-		d.log.Error("the target is ahead of the queue: the data directory was restored from a backup or copied; sending all that is in the queue",
-			"stored", uint64(stamp.Sequence), "next", uint64(next))
-		d.note(NoticeBehind)
-		if err := d.queue.SkipTo(stamp.Sequence); err != nil {
-			return nil, err
-		}
-		return Stamp{}, nil
-	}
-	if cursor := d.queue.Cursor(); stamp.Sequence < cursor {
-		d.log.Error("the target is older than what was acknowledged: it was restored from a backup; what lies between is not in the queue",
-			"stored", uint64(stamp.Sequence), "cursor", uint64(cursor), "blocks", uint64(cursor-stamp.Sequence))
-		d.note(NoticeGap)
-	}
-	return stamp, nil
-}
 
 // ReadInto implements logical.Dialect.
 func (d *dialect) ReadInto(ctx context.Context, from logical.Stamp, out logical.Outbox) error {

@@ -2,6 +2,7 @@ package influxlogical
 
 import (
 	"context"
+	"slices"
 
 	"github.com/pkg/errors"
 
@@ -35,14 +36,15 @@ func (s *Stream) Letters(ctx context.Context) (store logical.DeadLetters, loop s
 }
 
 // CountLetters returns how many dead letters there are, by what the loop knows, or what the target says
-// before ctx ends, or what was known last; known is false if nothing ever was.
+// before ctx ends, or what was known last; known is false if nothing ever was. It opens the target of a stream
+// that is paused, unless the number is known.
 func (s *Stream) CountLetters(ctx context.Context) (n int64, known bool) {
 	if loop := s.loop.Load(); loop != nil {
 		if st := loop.Status(); st.Point != nil {
 			s.letters.Store(st.Letters + 1)
 			return st.Letters, true
 		}
-	} else if store, ok := kept[logical.DeadLetters](s); ok {
+	} else if store, ok := s.storeToCount(ctx); ok {
 		if n, _, err := store.CountDeadLetters(ctx, s.identity()); err == nil {
 			s.letters.Store(n + 1)
 			return n, true
@@ -50,6 +52,33 @@ func (s *Stream) CountLetters(ctx context.Context) (n int64, known bool) {
 	}
 	n = s.letters.Load()
 	return max(n-1, 0), n > 0
+}
+
+// storeToCount returns the store of a stream without a loop. It waits for nobody who changes the stream.
+func (s *Stream) storeToCount(ctx context.Context) (logical.DeadLetters, bool) {
+	if s.letters.Load() == 0 && s.fault.Load() == nil && s.mu.TryLock() {
+		if !s.gone.Load() {
+			_, _ = s.open(ctx) // resuming the stream says what is wrong
+		}
+		s.mu.Unlock()
+	}
+	return kept[logical.DeadLetters](s)
+}
+
+// leave notes that dead letters stay in a store where they cannot be reached any more, or that they can be again.
+// s.mu is held, and there is no loop.
+func (s *Stream) leave(old, next Remote, left int64) {
+	if old.Letters == next.Letters {
+		return
+	}
+	s.letters.Store(0) // of the old store
+	if left > 0 {
+		s.log().Warn("the stream's dead letters stay in its old target, where only a stream to that target reaches them",
+			"deadLetters", left, "hint", "give the replication its old remote again to replay or drop them")
+		s.behind = append(s.behind, old.Letters)
+	}
+	s.behind = slices.DeleteFunc(s.behind, func(place string) bool { return place == next.Letters })
+	s.lettersBehind.Store(len(s.behind) > 0)
 }
 
 // DiscardLetters removes dead letters for good.

@@ -116,6 +116,10 @@ func (s *Streams) Update(ctx context.Context, config StreamConfig) error {
 	}
 	if moved {
 		stream.forget(ctx, true)
+		counting, cancel := context.WithTimeout(ctx, forgetWithin)
+		left, _ := stream.CountLetters(counting)
+		cancel()
+		stream.leave(old.Remote, config.Remote, left)
 	}
 	if reopen || config.Paused {
 		stream.letGo()

@@ -55,8 +55,8 @@ func (s *Stream) tryOnce(ctx context.Context) error {
 	return s.startLoop(ctx)
 }
 
-// leave ends the tries. s.mu is held.
-func (s *Stream) leave() {
+// giveUpOpening ends the tries. s.mu is held.
+func (s *Stream) giveUpOpening() {
 	if o := s.opener.Swap(nil); o != nil {
 		o.end()
 	}

@@ -22,7 +22,7 @@ type Status struct {
 	Queue queue.Stats
 	// Filtered is how many points its filter has kept back since the server started.
 	Filtered uint64
-	// Notice is something about its position in the queue; empty if there is nothing.
+	// Notice is something about its position or its dead letters; empty if there is nothing.
 	Notice Notice
 }
 
@@ -35,6 +35,8 @@ func (s *Stream) Status() Status {
 	}
 	if notice := s.notice.Load(); notice != nil {
 		st.Notice = *notice
+	} else if s.lettersBehind.Load() {
+		st.Notice = NoticeLetters
 	}
 	if loop := s.loop.Load(); loop != nil {
 		st.Running, st.Loop = true, loop.Status()

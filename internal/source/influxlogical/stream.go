@@ -47,6 +47,8 @@ type Remote struct {
 	// Place says where the data goes. Two remotes of one place are one, whatever their secrets: a memo
 	// that is there counts for both.
 	Place string
+	// Letters says where the dead letters are kept: for some targets in the installation, for others at Place.
+	Letters string
 	// Connection tells two ways of reaching a place apart: when it changes, the target is opened anew.
 	// It is compared and never shown.
 	Connection string
@@ -79,8 +81,12 @@ type Stream struct {
 	held   atomic.Pointer[held]   // nil while the target is not open
 	opener atomic.Pointer[opener] // nil unless opening it has failed, and is to be tried again
 
+	lettersBehind atomic.Bool // behind is not empty
+
 	mu    sync.Mutex // held while the queue, the loop or the target is replaced
 	tried time.Time  // when opening the queue was last tried
+	// behind are the former targets in which there are dead letters, by Remote.Letters.
+	behind []string
 }
 
 // held is an open target, and what gives it back.
@@ -191,7 +197,7 @@ func (s *Stream) startLoop(ctx context.Context) error {
 		s.tryAgain(err)
 		return errors.WithMessagef(err, "stream %s", c.ID)
 	}
-	s.leave()
+	s.giveUpOpening()
 	s.fault.Store(nil)
 	s.loop.Store(loop)
 	return nil
@@ -199,7 +205,7 @@ func (s *Stream) startLoop(ctx context.Context) error {
 
 // stopLoop drains and stops the loop, or ends the tries to start it. s.mu is held.
 func (s *Stream) stopLoop(ctx context.Context) {
-	s.leave()
+	s.giveUpOpening()
 	if s.loop.Load() != nil {
 		s.shared.Factory.Remove(ctx, s.ID())
 		s.loop.Store(nil)

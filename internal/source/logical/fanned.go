@@ -17,7 +17,10 @@ type fanned struct {
 	w   *writer
 	fan *fan.Fan
 
-	marked bool // the memo says that a fan is at work; owned by the caller of Events
+	// What follows is owned by the caller of Events.
+	marked bool          // the memo says that a fan is at work
+	begun  logical.Stamp // of the open transaction
+	parts  bool          // mutations of it were given to the fan
 
 	mu     sync.Mutex
 	landed logical.Stamp // the fan's consistent point
@@ -37,9 +40,13 @@ func newFanned(w *writer) *fanned {
 	if most := w.traits.MaxParallel; most > 0 {
 		shards = min(shards, most)
 	}
+	var reaches func(context.Context, *logical.Mutation) bool
+	if session, ok := as[logical.Reacher](w.session); ok {
+		reaches = session.Reaches
+	}
 	s.fan = fan.New(fan.Config{
 		Session: w.session, Shards: shards, Raw: w.traits.WantsRaw, Budget: w.budget, Point: w.loop.point(), Skip: w.skip,
-		FirstRows: w.loop.batchRows, CallTimeout: w.config.ApplyTimeout, Memo: s.memo,
+		Reaches: reaches, FirstRows: w.loop.batchRows, CallTimeout: w.config.ApplyTimeout, Memo: s.memo,
 		Retry:      retry.Config{Base: w.config.RetryDelay, Max: w.config.RetryMax, Rand: w.loop.rand},
 		OnPoint:    s.advanced,
 		OnLanded:   s.batch,
@@ -63,27 +70,38 @@ func (s *fanned) OnBegin(ctx context.Context, stamp logical.Stamp) error {
 		}
 		s.marked = true
 	}
+	s.begun, s.parts = stamp, false
 	return s.fan.Begin(ctx, stamp)
 }
 
 // OnData implements logical.Events.
 func (s *fanned) OnData(ctx context.Context, muts []logical.Mutation) error {
+	s.parts = s.parts || len(muts) > 0
 	return s.fan.Data(ctx, muts)
 }
 
 // OnCommit implements logical.Events.
 func (s *fanned) OnCommit(context.Context) error {
-	s.w.skip = 0 // the fan has seen to it
+	s.w.skip, s.parts = 0, false // the fan has seen to it
 	return s.fan.Commit()
 }
 
-// OnRollback implements logical.Events: what was committed lands, and the open transaction is
-// forgotten. Parts of it may have landed; they are going to be read again.
+// OnRollback implements logical.Events: everything that was given to the fan lands, what it was given of the
+// open transaction included. That one is read again, by this fan, which knows what it must not do twice; until
+// then the target holds a part of it.
 func (s *fanned) OnRollback(ctx context.Context) error {
+	if s.parts {
+		s.w.loop.tear(s.begun)
+		s.parts = false
+	}
 	if err := s.drain(ctx); err != nil {
 		return err
 	}
-	return s.fan.Abort(ctx)
+	if err := s.fan.Abort(ctx); err != nil {
+		return err
+	}
+	_, s.w.skip = s.fan.Progress()
+	return nil
 }
 
 // drain implements sink: everything has landed, and the consistent point says so (DRAIN).
@@ -99,6 +117,9 @@ func (s *fanned) partial() bool { return false }
 
 // oldest implements sink.
 func (s *fanned) oldest() (logical.Stamp, bool) { return s.fan.Oldest() }
+
+// kick implements sink.
+func (s *fanned) kick() { s.fan.Kick() }
 
 // stop implements sink.
 func (s *fanned) stop(cause error) {
@@ -174,9 +195,13 @@ func (s *fanned) save(ctx context.Context) error {
 
 // store writes the memo, and tries until that is done, ctx ends or the loop is fenced out.
 func (s *fanned) store(ctx context.Context) error {
-	for tries := s.w.loop.newTries(); ; {
+	failed := false
+	for tries := s.w.loop.newTries(); ; failed = true {
 		err := s.fan.SaveMemo(ctx)
 		if err == nil {
+			if failed {
+				s.w.loop.succeeded()
+			}
 			return nil
 		}
 		if ctx.Err() != nil {

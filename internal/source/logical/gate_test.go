@@ -3,6 +3,7 @@ package logical
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -197,7 +198,15 @@ func (x *gatedTx) SetMemo(ctx context.Context, state logical.MemoState) error {
 }
 
 func (x *gatedTx) SetAside(ctx context.Context, letters []logical.DeadLetter) error {
+	if x.id == 0 && len(letters) > 0 { // a place in the source, and no number of a mutation
+		x.id = -int64(binary.BigEndian.Uint32(fingerprint(&letters[0])))
+	}
 	return x.call(ctx, "set aside", func(tx logical.Tx) error { return tx.SetAside(ctx, letters) })
+}
+
+func fingerprint(l *logical.DeadLetter) []byte {
+	sum := l.Fingerprint()
+	return sum[:]
 }
 
 func (x *gatedTx) TakeBack(ctx context.Context, ids []int64) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"runtime/metrics"
 	"testing"
 	"time"
 
@@ -60,11 +61,12 @@ func TestBoundedCostOfIdleLoops(t *testing.T) {
 	runtime.KeepAlive(sources)
 }
 
-// footprint returns how many goroutines there are, and the memory of heap and stacks.
+// footprint returns how many goroutines there are, and the memory of what the heap holds, without what is garbage by
+// now, and of stacks.
 func footprint() (goroutines, bytes int64) {
 	runtime.GC()
 	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(runtime.NumGoroutine()), int64(m.HeapAlloc + m.StackInuse)
+	found := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+	metrics.Read(found)
+	return int64(runtime.NumGoroutine()), int64(found[0].Value.Uint64() + found[1].Value.Uint64())
 }

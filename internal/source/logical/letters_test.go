@@ -312,7 +312,7 @@ func TestNothingSilentRejectedAgainStaysWithItsNewReason(t *testing.T) {
 		if n != 0 || err == nil {
 			t.Fatalf("%d were replayed, error %v", n, err)
 		}
-		first, ok := stderrors.AsType[*ReplayError](err)
+		first, ok := stderrors.AsType[*logical.ReplayError](err)
 		if !ok || first.ID != ids[0] || !strings.Contains(first.Error(), "sick for ever") {
 			t.Errorf("the error says %v", err)
 		}

@@ -47,6 +47,9 @@ type Loop struct {
 	// uncleanUntil, where the source ended when the run began, or nil if it could not tell.
 	cutShort     bool
 	uncleanUntil logical.Stamp
+	// torn is a transaction that a fan was made to give up, when parts of it had landed; nil if there was none.
+	// The target is not clean before it has been read again.
+	torn logical.Stamp
 
 	cancel  context.CancelCauseFunc // ends the applying, and all else
 	stopped context.CancelFunc      // asks the loop to drain and end
@@ -57,9 +60,9 @@ type Loop struct {
 	status  Status
 	counts  counts
 	running *writer // of the present run; nil between two
-	// oldest returns the stamp of the oldest transaction that was read and has not landed.
-	oldest  func() (logical.Stamp, bool)
+	sink    sink    // that of its mode; nil between two runs
 	waiting map[*retry.Retry]struct{}
+	kicks   uint64                  // calls of Kick
 	bad     map[string]badMutations // of streamed transactions, by stored stamp
 	errLog  repeated                // failures at the target
 	srcLog  repeated                // failures at the source
@@ -178,11 +181,16 @@ func (l *Loop) advance(stamp logical.Stamp) {
 // mutations.
 func (l *Loop) landed(txs, rows int) {
 	l.update(func(s *Status) {
-		s.State, s.Err = StateRunning, nil
 		s.Mutations += int64(rows)
 		l.counts.txs += int64(txs)
 	})
 	l.log.Debug("landed", "transactions", txs, "mutations", rows)
+	l.succeeded()
+}
+
+// succeeded reports that the target has done what it was asked for, perhaps after failures.
+func (l *Loop) succeeded() {
+	l.update(func(s *Status) { s.State, s.Err = StateRunning, nil })
 	l.recovered()
 }
 
@@ -279,13 +287,15 @@ func (l *Loop) point() logical.Stamp {
 // staleness returns the age of the oldest source transaction that is not in the target.
 func (l *Loop) staleness() mode.Staleness {
 	l.mu.Lock()
-	oldest, point := l.oldest, l.status.Point
+	sink, point := l.sink, l.status.Point
 	l.mu.Unlock()
-	if stamp, waits := oldest(); waits {
-		if t, ok := stamp.(logical.TimeStamp); ok && !t.Time().IsZero() {
-			return mode.Since(time.Now(), t.Time())
+	if sink != nil {
+		if stamp, waits := sink.oldest(); waits {
+			if t, ok := stamp.(logical.TimeStamp); ok && !t.Time().IsZero() {
+				return mode.Since(time.Now(), t.Time())
+			}
+			return mode.Unknown()
 		}
-		return mode.Unknown()
 	}
 	source, ok := as[logical.Stalenesser](l.dialect)
 	if !ok {

@@ -12,25 +12,9 @@ import (
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
-// A ReplayError says why one dead letter could not be replayed.
-type ReplayError struct {
-	// ID is the letter's.
-	ID int64
-	// Err is the reason.
-	Err error
-}
-
-// Error implements error.
-func (e *ReplayError) Error() string {
-	return errors.WithMessagef(e.Err, "dead letter %d", e.ID).Error()
-}
-
-// Unwrap returns the reason.
-func (e *ReplayError) Unwrap() error { return e.Err }
-
 // Replay applies the mutations of dead letters, by their IDs, and removes the letters, each in one target
 // transaction with its mutation: exactly once, whatever happens, and beside what the loop applies. What cannot be
-// replayed stays; the error joins a [ReplayError] for each of these. A letter that the target rejects again stays
+// replayed stays; the error joins a [logical.ReplayError] for each of these. A letter that the target rejects again stays
 // with its new reason.
 //
 // Letters of one row are replayed in their order, and one does not pass another that stays. Letters that are not
@@ -62,7 +46,7 @@ func (l *Loop) Replay(ctx context.Context, ids []int64) (replayed int, err error
 	for i := range r.letters {
 		done, err := r.one(ctx, i)
 		if err != nil {
-			r.failed = append(r.failed, &ReplayError{r.letters[i].ID, err})
+			r.failed = append(r.failed, &logical.ReplayError{ID: r.letters[i].ID, Err: err})
 		}
 		if done {
 			replayed++
@@ -114,7 +98,7 @@ func (r *replay) sort(letter *logical.DeadLetter) error {
 	}
 	stamp, err := r.w.loop.dialect.DecodeStamp(letter.Stamp)
 	if err != nil {
-		return &ReplayError{o.ID, err}
+		return &logical.ReplayError{ID: o.ID, Err: err}
 	}
 	o.stamp = stamp
 	r.letters = append(r.letters, o)

@@ -114,7 +114,7 @@ func (l *Loop) recall(ctx context.Context, w *writer) error {
 		return err
 	}
 	if state.Point != nil {
-		if point, err = l.dialect.DecodeStamp(state.Point); err != nil {
+		if point, err = l.resume(ctx, state.Point); err != nil {
 			return err
 		}
 	}
@@ -125,7 +125,7 @@ func (l *Loop) recall(ctx context.Context, w *writer) error {
 	l.judge(state)
 	l.log.Debug("taken over", "storedPoint", string(state.Point), "storedMode", state.Mode, "consistentSince", state.ConsistentSince, "skip", state.Skip)
 	l.update(func(s *Status) {
-		s.State = StateRunning
+		s.State, s.Err = StateRunning, nil
 		// A target without a memo leaves the point to the source's own cursor and to what this
 		// process has seen land.
 		if s.Point == nil || w.traits.Transactional {
@@ -136,11 +136,21 @@ func (l *Loop) recall(ctx context.Context, w *writer) error {
 	return nil
 }
 
+// resume tells the source where the target says that it was, and returns what that is to the source.
+func (l *Loop) resume(ctx context.Context, stored []byte) (logical.Stamp, error) {
+	if source, ok := as[logical.Resumer](l.dialect); ok {
+		if err := source.Resume(ctx, stored); err != nil {
+			return nil, err
+		}
+	}
+	return l.dialect.DecodeStamp(stored)
+}
+
 // judge finds out from the memo whether a fan was cut short, and how far it may have come. A loop that
 // begins has everything to catch up with, if its source has a faster way for that.
 func (l *Loop) judge(state logical.MemoState) {
 	l.cutShort = state.Point != nil && state.ConsistentSince.IsZero()
-	l.uncleanUntil = nil
+	l.uncleanUntil, l.torn = nil, nil // what was torn counts as cut short
 	if source, ok := as[logical.Stalenesser](l.dialect); ok && l.cutShort {
 		if newest, known := source.Newest(); known {
 			l.uncleanUntil = newest
@@ -149,4 +159,14 @@ func (l *Loop) judge(state logical.MemoState) {
 	_, backfills := as[logical.Backfiller](l.dialect)
 	l.unclean = l.cutShort || state.Point == nil && backfills
 	l.control.SetUnclean(l.unclean)
+}
+
+// tear says that parts of a transaction are in the target, or are going to be, which is to be read again. It is
+// called under the switcher's lock.
+func (l *Loop) tear(stamp logical.Stamp) {
+	if l.torn == nil || l.torn.Compare(stamp) < 0 {
+		l.torn = stamp
+	}
+	l.unclean = true
+	l.control.SetUnclean(true)
 }

@@ -386,6 +386,9 @@ func (s *serial) nextPart(tx logical.Tx) (*segment, error) {
 	}
 }
 
+// kick implements sink: all its delays are those of the loop.
+func (s *serial) kick() {}
+
 // oldest implements sink.
 func (s *serial) oldest() (logical.Stamp, bool) {
 	s.mu.Lock()

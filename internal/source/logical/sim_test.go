@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,9 +34,11 @@ type sim struct {
 	chaos  *chaos.Chaos
 	gate   *gate
 	config logical.Config
-	upset  int  // one step in so many is a crash, one a restart, and a few are changes of the mode
-	forced bool // modes are forced
-	slow   bool // the target is
+	upset  int                     // one step in so many is a crash, one a restart, and a few are changes of the mode
+	forced bool                    // modes are forced
+	slow   bool                    // the target is
+	poison func(number int64) bool // which mutations of tables the target rejects, until it is mended; nil for none
+	mended atomic.Bool
 
 	factory *Factory
 	loop    *Loop
@@ -84,7 +87,7 @@ func newSim(seed uint64) *sim {
 	if slow {
 		shape.Transactions = 40 // enough to fill the budget
 	}
-	batch = max(batch, int(prob*float64(shape.Large))) // otherwise large transactions would not come to their end
+	batch = max(batch, int(2*prob*float64(shape.Large))) // otherwise large transactions would not come to their end
 	txs := history.Make(rand.New(rand.NewPCG(seed, 2)), shape)
 	s := &sim{
 		rng: rng, txs: txs, judge: oracle.New(history.Tell(txs)), gate: &gate{}, modes: map[string]bool{},
@@ -101,7 +104,8 @@ func newSim(seed uint64) *sim {
 	if !s.forced {
 		s.live(rng)
 	}
-	s.target = memory.Open(memory.Config{Hook: late(seed, prob), Observe: func(c memory.Commit) { s.note(event{commit: c}) }})
+	s.poisoned(rand.New(rand.NewPCG(seed, 3)))
+	s.target = memory.Open(memory.Config{Reject: s.reject, Hook: late(seed, prob), Observe: func(c memory.Commit) { s.note(event{commit: c}) }})
 	s.source.fail = func(ctx context.Context, site string) error { return s.gate.await(ctx, site, 0) }
 	s.source.reads = func(from int) {
 		s.note(event{read: true, from: from})
@@ -178,6 +182,9 @@ func (s *sim) run() error {
 			return err
 		}
 	}
+	if err := s.replay(); err != nil {
+		return err
+	}
 	if err := s.stop(time.Hour); err != nil {
 		return err
 	}
@@ -206,7 +213,7 @@ func (s *sim) start() {
 	s.factory = factory
 	s.loop, err = factory.Get(context.Background(), Spec{
 		Name: "loop", Config: s.config,
-		Dialect: s.chaos.Dialect("loop", s.source),
+		Dialect: s.chaos.Dialect("loop", restored{s.source}),
 		Target: &gatedTarget{s.chaos.Target("loop", s.target), s.gate, func(number int64) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -375,11 +382,17 @@ func (s *sim) see(e event) error {
 		return s.judge.Restarted(e.from, skip)
 	}
 	changes, memo := history.Changes(e.commit.Mutations), e.commit.Memo
+	aside, err := s.placesOf(e.commit.Letters)
 	if s.tracing {
-		s.say("committed ", fmt.Sprint(changes))
+		s.say("committed ", fmt.Sprint(changes), " set aside ", fmt.Sprint(aside))
 	}
-	if memo == nil {
-		return s.judge.Fanned(changes)
+	switch {
+	case err != nil:
+		return err
+	case memo == nil && s.mended.Load():
+		return s.replayed(e.commit)
+	case memo == nil:
+		return s.fanned(changes, aside)
 	}
 	var point at
 	if err := json.Unmarshal(memo.Point, &point); err != nil {
@@ -390,12 +403,10 @@ func (s *sim) see(e event) error {
 	s.memos++
 	s.modes[memo.Mode] = true
 	if memo.Mode == mode.Serial.String() {
-		return s.judge.Serial(changes, point.N)
+		return s.judge.Serial(changes, aside, point.N)
 	}
-	if len(changes) > 0 {
-		if err := s.judge.Fanned(changes); err != nil {
-			return err
-		}
+	if err := s.fanned(changes, aside); err != nil {
+		return err
 	}
 	return s.judge.Stored(point.N, memo.Skip)
 }

@@ -32,7 +32,6 @@ func (f *Factory) start(s settings, dialect logical.Dialect) *Loop {
 		}),
 		done: make(chan struct{}), changed: make(chan struct{}),
 		waiting: map[*retry.Retry]struct{}{},
-		oldest:  nothingInFlight,
 		status:  Status{State: StateStarting}, bad: map[string]badMutations{},
 	}
 	l.dialect = l.meter.Dialect(f.config.Chaos.Dialect(s.name, dialect))

@@ -23,6 +23,9 @@ type sink interface {
 	// oldest returns the stamp of the oldest transaction that has not landed, and whether there is
 	// one. It may be called by anybody.
 	oldest() (logical.Stamp, bool)
+	// kick ends the present delays before the next tries that are not those of the loop itself. It may be
+	// called by anybody.
+	kick()
 	// stop ends the sink; nothing that has not landed reaches the target afterwards.
 	stop(cause error)
 }
@@ -83,17 +86,15 @@ func (s *switcher) enter(m mode.Mode) {
 	} else {
 		s.sink = newSerial(s.w, fromFan)
 	}
-	l.inFlight(s.sink.oldest)
+	l.uses(s.sink)
 }
 
-// inFlight says how to find the oldest transaction in flight from now on.
-func (l *Loop) inFlight(oldest func() (logical.Stamp, bool)) {
+// uses says what applies from now on; nil for nothing.
+func (l *Loop) uses(s sink) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.oldest = oldest
+	l.sink = s
 }
-
-func nothingInFlight() (logical.Stamp, bool) { return nil, false }
 
 // OnBegin implements logical.Events.
 func (s *switcher) OnBegin(ctx context.Context, stamp logical.Stamp) error {
@@ -199,11 +200,14 @@ func (s *switcher) steer(ctx context.Context) error {
 	return nil
 }
 
-// passed reports whether everything has landed that a fan which was cut short may have left in the target.
+// passed reports whether everything has landed that is in the target in part: what a fan which was cut short may
+// have left, a backfill, and a transaction that was torn.
 func (s *switcher) passed(staleness mode.Staleness) bool {
 	l := s.w.loop
 	switch {
 	case s.backfilling, s.backfilled != nil && l.point().Compare(s.backfilled) < 0:
+		return false
+	case l.torn != nil && l.point().Compare(l.torn) < 0:
 		return false
 	case !l.cutShort:
 		return true
@@ -236,6 +240,6 @@ func (s *switcher) drain(ctx context.Context) error {
 func (s *switcher) stop(cause error) {
 	<-s.turn // the calls have ended with the run
 	defer s.turn.unlock()
-	s.w.loop.inFlight(nothingInFlight)
+	s.w.loop.uses(nil)
 	s.sink.stop(cause)
 }

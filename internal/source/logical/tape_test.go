@@ -62,8 +62,10 @@ func (d *tape) ReadInto(ctx context.Context, from logical.Stamp, out logical.Out
 				return err
 			}
 		}
-		if err := out.Send(ctx, logical.Message{Body: n, Size: 64}); err != nil {
-			return err
+		for _, p := range d.pieces(n) {
+			if err := out.Send(ctx, logical.Message{Body: p, Size: 64}); err != nil {
+				return err
+			}
 		}
 	}
 	<-ctx.Done()
@@ -82,35 +84,60 @@ func (d *tape) Process(ctx context.Context, in logical.Inbox, events logical.Eve
 			}
 			continue
 		}
-		if err := d.play(ctx, msg.Body.(int), events); err != nil {
+		if err := d.play(ctx, msg.Body.(piece), events); err != nil {
 			return err
 		}
 	}
 }
 
-func (d *tape) play(ctx context.Context, n int, events logical.Events) error {
-	stamp := at{N: n}
-	if d.when != nil {
-		stamp.When = d.when(n)
+// A piece is what one message carries of a transaction: some of its mutations, and perhaps its ends.
+type piece struct {
+	n             int
+	from, to      int
+	begin, commit bool
+}
+
+// pieces cuts a transaction into messages, so that a read may end within it. What is in one batch comes with its
+// commit or, every other time, without.
+func (d *tape) pieces(n int) []piece {
+	size, batch := len(d.txs[n-1]), max(d.batch, 1)
+	all := []piece{{n: n, to: min(batch, size), begin: true}}
+	for from := batch; from < size; from += batch {
+		all = append(all, piece{n: n, from: from, to: min(from+batch, size)})
 	}
-	if err := d.failure(ctx, "process"); err != nil {
-		return err
+	if len(all) > 1 || n%2 == 0 {
+		return append(all, piece{n: n, from: size, to: size, commit: true})
 	}
-	if err := events.OnBegin(ctx, stamp); err != nil {
-		return err
-	}
-	for muts := d.txs[n-1]; len(muts) > 0; {
-		k := min(max(d.batch, 1), len(muts))
+	all[0].commit = true
+	return all
+}
+
+func (d *tape) play(ctx context.Context, p piece, events logical.Events) error {
+	if p.begin {
+		stamp := at{N: p.n}
+		if d.when != nil {
+			stamp.When = d.when(p.n)
+		}
 		if err := d.failure(ctx, "process"); err != nil {
 			return err
 		}
-		if err := events.OnData(ctx, muts[:k]); err != nil {
+		if err := events.OnBegin(ctx, stamp); err != nil {
 			return err
 		}
-		muts = muts[k:]
-		if d.gave != nil {
-			d.gave(n, len(d.txs[n-1])-len(muts))
+	}
+	if muts := d.txs[p.n-1][p.from:p.to]; len(muts) > 0 {
+		if err := d.failure(ctx, "process"); err != nil {
+			return err
 		}
+		if err := events.OnData(ctx, muts); err != nil {
+			return err
+		}
+		if d.gave != nil {
+			d.gave(p.n, p.to)
+		}
+	}
+	if !p.commit {
+		return nil
 	}
 	if err := d.failure(ctx, "process"); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 func TestIsolatedFromDeadTargetsWithinOneBudget(t *testing.T) {
 	t.Parallel()
 	for _, immediate := range []bool{false, true} {
-		seeds(t, 4, 1000, func(t *testing.T, seed uint64) {
+		seeds(t, 2, 1000, func(t *testing.T, seed uint64) {
 			synctest.Test(t, func(t *testing.T) { isolatedInOneBudget(t, seed, immediate) })
 		})
 	}
@@ -27,13 +27,13 @@ func TestIsolatedFromDeadTargetsWithinOneBudget(t *testing.T) {
 func isolatedInOneBudget(t *testing.T, seed uint64, immediate bool) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	target := memory.Open(memory.Config{Hook: deadTarget("alive")})
-	const dead = 10
+	const dead = 6
 	factory := quietFactory(t, FactoryConfig{
 		Target: target, BytesInFlight: 1 << 20,
 		Config: logical.Config{ApplyTimeout: 2000 * time.Hour, Immediate: immediate},
 	})
 	for i := range dead {
-		source := &tape{txs: writes(random, 3000), batch: 1 + random.IntN(50)}
+		source := &tape{txs: writes(random, 2000), batch: 1 + random.IntN(50)}
 		if _, err := factory.Get(t.Context(), Spec{Name: string(rune('a' + i)), Dialect: source}); err != nil {
 			t.Fatal(err)
 		}

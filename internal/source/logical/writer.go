@@ -234,6 +234,7 @@ func (w *writer) declare(ctx context.Context, skip int) error {
 		state.Skip = skip
 		err = w.timed(ctx, func(ctx context.Context) error { return w.session.SaveMemo(ctx, state) })
 		if err == nil {
+			w.loop.succeeded()
 			return nil
 		}
 		if ctx.Err() != nil {

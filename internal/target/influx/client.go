@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -42,7 +43,7 @@ func newClient(cfg Config) (*http.Client, error) {
 		dial, proxy = cfg.Outbound.DialContext(dialer), cfg.Outbound.Proxy(proxy)
 	}
 	return &http.Client{
-		Transport: &http.Transport{
+		Transport: quiet{&http.Transport{
 			Proxy:               proxy,
 			DialContext:         dial,
 			TLSClientConfig:     trusted,
@@ -52,9 +53,25 @@ func newClient(cfg Config) (*http.Client, error) {
 			IdleConnTimeout:     idleTime,
 			DisableCompression:  true,
 			WriteBufferSize:     64 << 10,
-		},
+		}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
+}
+
+// quiet is a transport that drops a Location that is malformed: the client would repeat it in an error, whatever
+// secrets are in it, although it is not to go there.
+type quiet struct{ *http.Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (q quiet) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := q.Transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := url.Parse(resp.Header.Get("Location")); err != nil {
+		resp.Header.Del("Location")
+	}
+	return resp, nil
 }
 
 // compresses reports whether bodies to the host are compressed.

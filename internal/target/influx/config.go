@@ -43,9 +43,9 @@ const (
 // A LetterStore keeps dead letters for targets that cannot.
 type LetterStore interface {
 	logical.DeadLetters
-	// SetAside stores letters, all or none, durably when it returns. Letters that are there already
-	// are not stored twice.
-	SetAside(ctx context.Context, letters []logical.DeadLetter) error
+	// Exchange removes letters of a loop by their IDs, and then stores others, all or nothing, durably when it
+	// returns. Letters that are there already are not stored twice.
+	Exchange(ctx context.Context, loop string, remove []int64, letters []logical.DeadLetter) error
 }
 
 // Config says where a remote is and how it is used.

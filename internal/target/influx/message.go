@@ -46,7 +46,7 @@ func parseMessage(a *answer) message {
 		m.isError = m.isError || m.text != ""
 	}
 	if m.text == "" && !looksLikeHTML(a) {
-		const most = 1000
+		const most = 4000 // more than is shown, so that no secret is cut in two before it is taken out
 		m.text = strings.TrimSpace(strings.ToValidUTF8(string(a.body[:min(len(a.body), most)]), "\uFFFD"))
 	}
 	return m

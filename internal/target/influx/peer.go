@@ -3,9 +3,11 @@ package influx
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	stderrors "errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 
@@ -196,8 +198,13 @@ func (t *Target) knows(a *answer) bool {
 // plain takes out of a text of the remote what could disturb a log or show a secret, and shortens it.
 func (t *Target) plain(text string) string {
 	for _, secret := range []string{t.cfg.Token, t.cfg.Password} {
-		if len(secret) >= 4 {
-			text = strings.ReplaceAll(text, secret, "…")
+		if len(secret) < 4 {
+			continue
+		}
+		for _, form := range []string{
+			secret, base64.StdEncoding.EncodeToString([]byte(t.cfg.Username + ":" + secret)), url.QueryEscape(secret), url.PathEscape(secret),
+		} {
+			text = strings.ReplaceAll(text, form, "…")
 		}
 	}
 	text = strings.Map(func(c rune) rune {

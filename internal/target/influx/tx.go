@@ -73,7 +73,8 @@ func (x *tx) TakeBack(_ context.Context, ids []int64) error {
 	return nil
 }
 
-// Commit stores the dead letters, and removes those that were taken back.
+// Commit removes the dead letters that were taken back, and stores the new ones: a letter that is rejected again is
+// both.
 func (x *tx) Commit(ctx context.Context) error {
 	if x.failed {
 		return errors.New("influx: the transaction has failed, and can only be rolled back")
@@ -81,16 +82,11 @@ func (x *tx) Commit(ctx context.Context) error {
 	if err := x.s.sending(x); err != nil {
 		return err
 	}
-	if len(x.letters) > 0 {
-		if err := x.s.t.cfg.DeadLetters.SetAside(ctx, x.letters); err != nil {
+	if len(x.letters)+len(x.back) > 0 {
+		if err := x.s.t.cfg.DeadLetters.Exchange(ctx, x.s.claim.Loop, x.back, x.letters); err != nil {
 			return err
 		}
 		x.s.t.facts.setAside(x.letters)
-	}
-	if len(x.back) > 0 {
-		if err := x.s.t.cfg.DeadLetters.DiscardDeadLetters(ctx, x.s.claim.Loop, x.back); err != nil {
-			return err
-		}
 	}
 	x.s.forget(x)
 	return nil

@@ -9,7 +9,7 @@ import (
 
 var _ logical.Forgetter = (*Target)(nil)
 
-// Forget implements logical.Forgetter.
+// Forget implements logical.Forgetter. It keeps the epoch, so that no session of before passes for a later one.
 func (t *Target) Forget(ctx context.Context, claim logical.Claim, keepLetters bool) error {
 	s, err := t.Take(ctx, claim)
 	if err != nil {
@@ -20,7 +20,9 @@ func (t *Target) Forget(ctx context.Context, claim logical.Claim, keepLetters bo
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.loops, claim.Loop)
+	if l := t.loops[claim.Loop]; l != nil {
+		l.memo = logical.MemoState{}
+	}
 	if keepLetters {
 		return nil
 	}

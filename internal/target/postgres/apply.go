@@ -20,15 +20,28 @@ func (x *tx) apply(ctx context.Context, muts []logical.Mutation) error {
 		return err
 	}
 	from := 0
-	for i := range muts {
-		if !muts[i].Op.Barrier() {
+	for i := 0; i < len(muts); i++ {
+		p, op := x.w.plans[i], muts[i].Op
+		reaches := p.reaches(op)
+		if !reaches && !op.Barrier() {
 			continue
 		}
 		if err := x.segment(ctx, muts, from, i); err != nil {
 			return err
 		}
-		x.barrier(muts, i)
 		from = i + 1
+		if op.Barrier() {
+			x.barrier(muts, i)
+			continue
+		}
+		// Deletes of one table have the same effect in whatever order they come.
+		for op == logical.OpDelete && from < len(muts) && muts[from].Op == op && x.w.plans[from] == p {
+			from++
+		}
+		if err := x.together(ctx, muts, i, from); err != nil {
+			return err
+		}
+		i = from - 1
 	}
 	return x.segment(ctx, muts, from, len(muts))
 }

@@ -87,6 +87,7 @@ func (x *tx) guarded(ctx context.Context, muts []logical.Mutation, from, to int)
 	w := x.w
 	x.guard = true
 	defer func() { x.guard = false }()
+	copied, temps := len(x.copied), len(x.temps)
 	w.add(statement{sql: "SAVEPOINT tailrace", what: "savepoint", guards: true})
 	err := x.together(ctx, muts, from, to)
 	if err == nil {
@@ -100,6 +101,8 @@ func (x *tx) guarded(ctx context.Context, muts []logical.Mutation, from, to int)
 	x.guard = false
 	x.w.sent()
 	w.add(statement{sql: "ROLLBACK TO SAVEPOINT tailrace", what: "savepoint"})
+	// With the savepoint go the locks that were taken behind it, and the temporary tables.
+	x.copied, x.temps = x.copied[:copied], x.temps[:temps]
 	for i := from; i < to; i++ {
 		if err := x.together(ctx, muts, i, i+1); err != nil {
 			return err

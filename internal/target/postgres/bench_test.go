@@ -75,7 +75,7 @@ func newBench(b *testing.B, shape string, conns int) *bench {
 	s := &bench{b: b, rel: benchRelation(shape), conns: conns}
 	dsn := server.DSN("postgres")
 	var err error
-	if s.target, err = Open(b.Context(), Config{DSN: dsn, Conns: conns + controlConns}); err != nil {
+	if s.target, err = Open(b.Context(), Config{DSN: dsn, Conns: conns + fewControlConns + 1}); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = s.target.Close() })

@@ -98,12 +98,13 @@ type table struct {
 	// copyable says that COPY may write to it directly.
 	copyable bool
 	foreign  bool // it takes part in foreign keys
+	actions  []action
 	always   bool // it has a column that is GENERATED ALWAYS AS IDENTITY
 
 	records  map[string]record // of columns, if it is ours
 	overflow int               // the column for values that have none of their own; -1 if there is none
 
-	columnNames string   // of all columns, each with a byte 1 behind it; see beforeCopy
+	columnNames string   // of all columns, as a text[]; see beforeCopy
 	columnTypes string   // the same with their types
 	sqls        sync.Map // verb, mask and key → *groupSQL
 	copies      copyState
@@ -139,7 +140,7 @@ func (t *table) unique(columns []int) bool {
 // same reports whether plans for one table hold for the other.
 func (t *table) same(o *table) bool {
 	return t.oid == o.oid && t.ours == o.ours && t.overflow == o.overflow && t.risky == o.risky && t.copyable == o.copyable && t.foreign == o.foreign &&
-		slices.Equal(t.columns, o.columns) && slices.EqualFunc(t.uniques, o.uniques, slices.Equal)
+		slices.EqualFunc(t.actions, o.actions, action.same) && slices.Equal(t.columns, o.columns) && slices.EqualFunc(t.uniques, o.uniques, slices.Equal)
 }
 
 // querier is what both a pool and a transaction can do.
@@ -175,7 +176,7 @@ WHERE n.nspname = $1 AND c.relname = $2 AND c.relkind IN ('r', 'p', 'v', 'm', 'f
 	if err := readUniques(ctx, q, tab); err != nil {
 		return nil, err
 	}
-	return tab, nil
+	return tab, readActions(ctx, q, tab)
 }
 
 func (t *Target) readColumns(ctx context.Context, q querier, tab *table) error {
@@ -188,6 +189,7 @@ WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`
 		return err
 	}
 	defer rows.Close()
+	var names, types []string
 	for rows.Next() {
 		var c column
 		var modifier int32
@@ -208,10 +210,10 @@ WHERE a.attrelid = $1 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum`
 		// Collations other than the default, "C" and "POSIX" may hold texts equal that are not.
 		c.inexact = c.wire == wireCast || c.wire == wireFloat4 || c.wire == wireFloat8 || collation > 1000
 		tab.always = tab.always || c.identity
-		tab.columnNames += c.name + "\x01"
-		tab.columnTypes += fmt.Sprintf("%s %d,", c.name, typeOID)
+		names, types = append(names, c.name), append(types, fmt.Sprintf("%s %d", c.name, typeOID))
 		tab.columns = append(tab.columns, c)
 	}
+	tab.columnNames, tab.columnTypes = textArray(names), textArray(types)
 	return rows.Err()
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/internal/target/tally"
-	"github.com/tailrace-cdc/tailrace/internal/util/ident"
 	"github.com/tailrace-cdc/tailrace/internal/util/outbound"
 )
 
@@ -19,8 +18,8 @@ type Config struct {
 	DSN string
 	// Outbound says which hosts may be connected to; nil allows every one.
 	Outbound *outbound.Policy
-	// Conns is how many connections the target has at most, over all loops. Two of them are kept
-	// for leases, memos and tables, so that these never wait for data. Default 16, at least 3.
+	// Conns is how many connections the target has at most, over all loops. Three of them, of fewer than
+	// eight two, are kept for leases, memos and tables, so that these never wait for data. Default 16, at least 3.
 	Conns int
 	// StagingSchema is where Tailrace keeps its own tables. Default "_tailrace".
 	StagingSchema string
@@ -32,7 +31,7 @@ type Config struct {
 	// ApplyTimeout bounds each statement, by the server's statement_timeout. Default 30 s.
 	ApplyTimeout time.Duration
 	// LockTimeout bounds how long making or altering a table waits for its lock before it is tried
-	// again. Everyone else who wants the table waits behind it, so it is short. Default 2 s.
+	// again; the first tries are shorter. Everyone else who wants the table waits behind it, so it is short. Default 2 s.
 	LockTimeout time.Duration
 	// IdleTimeout is how long a transaction may be open without a word before the server ends it, so
 	// that a frozen process does not hold its epoch for ever. Default 60 s.
@@ -60,9 +59,18 @@ type Config struct {
 	mergeValues int // see minMergeValues; tests set it
 }
 
+// fewControlConns is how many of the connections at least are not for data.
+const fewControlConns = 2
+
 // controlConns is how many of the connections are not for data. What may wait at the server for
-// somebody's lock has all but one of them, so that leases are renewed and memos saved meanwhile.
-const controlConns = 2
+// somebody's lock has all but one of them, so that leases are renewed and memos saved meanwhile. If there are
+// enough, what waits for tables does not keep those waiting who take loops over.
+func (c Config) controlConns() int {
+	if c.Conns < 8 {
+		return fewControlConns
+	}
+	return fewControlConns + 1
+}
 
 func (c Config) withDefaults() Config {
 	setDefault(&c.Conns, 16)
@@ -89,16 +97,16 @@ func (c Config) validate() error {
 	switch {
 	case c.DSN == "":
 		return errors.New("postgres: no connection string; give one such as postgres://user@host/database")
-	case c.Conns <= controlConns:
-		return errors.Errorf("postgres: %d connections are too few; give at least %d", c.Conns, controlConns+1)
+	case c.Conns <= fewControlConns:
+		return errors.Errorf("postgres: %d connections are too few; give at least %d", c.Conns, fewControlConns+1)
 	case c.MaxColumns > 1599: // and the overflow column
 		return errors.Errorf("postgres: MaxColumns %d is more than PostgreSQL's own limit allows: give at most 1599", c.MaxColumns)
 	case c.ApplyTimeout < 0 || c.LockTimeout < 0 || c.IdleTimeout < 0 || c.MaxColumns < 0 || c.MaxTables < 0:
 		return errors.New("postgres: a setting is negative")
 	}
 	for _, name := range []string{c.StagingSchema, c.Schema} {
-		if ident.NewSpace(nameRules()).Assign(name, "") != name {
-			return errors.Errorf("postgres: %q cannot be the name of a schema", name)
+		if schemaSpace().Assign(name, "") != name {
+			return errors.Errorf("postgres: %q cannot be the name of a schema: give one of at most 63 bytes that does not begin with pg_ and is none of the server's own", name)
 		}
 	}
 	return nil

@@ -49,14 +49,11 @@ func (t *Target) newPool(size int) (*pgxpool.Pool, error) {
 func (t *Target) afterConnect(ctx context.Context, c *pgconn.PgConn, asked *pgconn.Config) error {
 	crdb := c.ParameterStatus("crdb_version") != ""
 	t.crdb.Store(crdb)
-	if t.cfg.Pooled {
+	if t.cfg.Pooled && t.staged.Load() {
 		return nil // each transaction sets what it needs
 	}
-	calls := make([]string, 0, 8)
-	for _, s := range t.settings(crdb) {
-		calls = append(calls, fmt.Sprintf("set_config('%s', %s, false)", s.name, s.value))
-	}
-	results, err := c.Exec(ctx, "SELECT "+strings.Join(calls, ", ")).ReadAll()
+	// Behind a pooler they hold for this statement, and are read for the log.
+	results, err := c.Exec(ctx, t.setSettings(crdb, t.cfg.Pooled)).ReadAll()
 	if err != nil {
 		return errors.Wrap(err, "postgres: session settings")
 	}
@@ -65,7 +62,7 @@ func (t *Target) afterConnect(ctx context.Context, c *pgconn.PgConn, asked *pgco
 	}
 	attrs := []any{
 		"host", c.Conn().RemoteAddr().String(), "server_version", c.ParameterStatus("server_version"),
-		"tls", string(tlsOf(c, asked)), "cockroachdb", crdb,
+		"tls", string(tlsOf(c, asked)), "cockroachdb", crdb, "pooled", t.cfg.Pooled,
 	}
 	for i, s := range t.settings(crdb) {
 		attrs = append(attrs, s.name, string(results[0].Rows[0][i]))
@@ -95,10 +92,12 @@ func (t *Target) settings(crdb bool) []setting {
 }
 
 // localSettings is the statement that makes them hold for one transaction, for poolers.
-func (t *Target) localSettings() string {
+func (t *Target) localSettings() string { return t.setSettings(t.crdb.Load(), true) }
+
+func (t *Target) setSettings(crdb, local bool) string {
 	calls := make([]string, 0, 8)
-	for _, s := range t.settings(t.crdb.Load()) {
-		calls = append(calls, fmt.Sprintf("set_config('%s', %s, true)", s.name, s.value))
+	for _, s := range t.settings(crdb) {
+		calls = append(calls, fmt.Sprintf("set_config('%s', %s, %t)", s.name, s.value, local))
 	}
 	return "SELECT " + strings.Join(calls, ", ")
 }
@@ -106,17 +105,19 @@ func (t *Target) localSettings() string {
 func millis(d time.Duration) string { return "'" + strconv.FormatInt(d.Milliseconds(), 10) + "'" }
 
 // transactSlowly is transact for what may wait for locks that transactions with data, or other
-// programs, hold: raising an epoch, making tables. It leaves a connection to those that do not.
-func (t *Target) transactSlowly(ctx context.Context, fn func(tx pgx.Tx) error) error {
-	select {
-	case t.waiters <- struct{}{}:
-		defer func() { <-t.waiters }()
-	case <-t.closed:
-		return t.open()
-	case <-ctx.Done():
-		return classify(ctx, context.Cause(ctx))
+// programs, hold: raising an epoch, making tables. It leaves a connection to those that do not, and waits at most
+// for the given time for each lock.
+func (t *Target) transactSlowly(ctx context.Context, s *slot, wait time.Duration, fn func(tx pgx.Tx) error) error {
+	if err := s.enter(ctx, t.closed); err != nil {
+		return err
 	}
-	return t.transact(ctx, fn)
+	defer s.leave()
+	return t.transact(ctx, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", max(1, wait.Milliseconds()))); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
 }
 
 // transact runs fn in a transaction on a connection that is not for data. It must not wait for long. Its isolation is read

@@ -93,7 +93,7 @@ func (x *tx) tryCopy(ctx context.Context, b *batch, muts []logical.Mutation, ent
 		return x.tryMerge(ctx, b, muts, entries, g)
 	}
 	if err != nil {
-		return false, x.explainCopy(ctx, err, b, entries)
+		return false, x.explainCopy(ctx, err, b.table.name.name, b, entries)
 	}
 	b.table.copies.note(true)
 	x.w.add(statement{sql: "RELEASE SAVEPOINT copy", what: "savepoint"})
@@ -107,8 +107,8 @@ func (x *tx) beforeCopy(ctx context.Context, t *table) error {
 	if !slices.Contains(x.copied, t) {
 		x.w.add(statement{sql: "LOCK TABLE " + t.quoted + " IN ROW EXCLUSIVE MODE", what: "lock " + t.quoted, table: t})
 		x.w.add(statement{
-			sql: `SELECT 1 / (CASE WHEN string_agg(attname || ' ' || atttypid || ',', '' ORDER BY attnum) = $2::text THEN 1 ELSE 0 END)
-FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum > 0 AND attname = ANY (string_to_array($3::text, chr(1)))`,
+			sql: `SELECT 1 / (CASE WHEN array_agg(attname || ' ' || atttypid ORDER BY attnum) = $2::text[] THEN 1 ELSE 0 END)
+FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum > 0 AND attname = ANY ($3::text[])`,
 			what: "compare the columns of " + t.quoted, table: t, compares: true, asText: true,
 			params: x.w.textParams(&t.quoted, &t.columnTypes, &t.columnNames),
 		})
@@ -159,8 +159,8 @@ func (r *copyReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// explainCopy classifies an error of COPY, and names the mutation if the server names the row.
-func (x *tx) explainCopy(ctx context.Context, err error, b *batch, entries []entry) error {
+// explainCopy classifies an error of COPY into a table, and names the mutation if the server names the row.
+func (x *tx) explainCopy(ctx context.Context, err error, into string, b *batch, entries []entry) error {
 	var pg *pgconn.PgError
 	answered := errors.As(err, &pg)
 	if answered && isSchemaError(err) {
@@ -169,7 +169,7 @@ func (x *tx) explainCopy(ctx context.Context, err error, b *batch, entries []ent
 	classified := classify(ctx, err)
 	var e *logical.Error
 	if answered && x.inside && errors.As(classified, &e) && e.Class == logical.ClassReject {
-		if row := copyLine(pg.Where); row > 0 && row <= len(entries) && b.prev[entries[row-1].last] < 0 {
+		if row := copyLine(pg.Where, into); row > 0 && row <= len(entries) && b.prev[entries[row-1].last] < 0 {
 			e.Rejected = []logical.Rejection{{Index: int(entries[row-1].last), Reason: e.Err}}
 		}
 	}
@@ -180,12 +180,15 @@ func (x *tx) explainCopy(ctx context.Context, err error, b *batch, entries []ent
 	return classified
 }
 
-// copyLine reads the number of the row from an error's context: "COPY cpu, line 12".
-func copyLine(where string) int {
-	_, rest, ok := strings.Cut(where, ", line ")
-	if !ok {
+// copyLine reads the number of the row from an error's context: "COPY cpu, line 12". What happens within a
+// trigger comes before that.
+func copyLine(where, table string) int {
+	prefix := "COPY " + table + ", line "
+	at := strings.LastIndex("\n"+where, "\n"+prefix)
+	if at < 0 {
 		return 0
 	}
+	rest := where[at+len(prefix):]
 	end := 0
 	for end < len(rest) && rest[end] >= '0' && rest[end] <= '9' {
 		end++

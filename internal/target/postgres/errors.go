@@ -104,9 +104,19 @@ func rules() []rule {
 		{"3F000", retry, "create the schema"},
 		{"40", conflict, ""},
 		{"40003", logical.ClassUnknownCommit, ""},
-		{"42", retry, hintSchema},
+		{"42", retry, "the server says what is wrong; the schema is read again before the next try"},
+		{"42P02", retry, hintSchema},
+		{"42804", retry, hintSchema}, // a column of another type
+		{"42883", retry, hintSchema}, // the same, as an operator's
+		{"42P10", retry, "the unique index that was found before is gone: create one on the key"},
+		{"428C9", retry, "a column became a generated one; it is left to the server from the next try on"},
 		{"42501", retry, "grant the right to Tailrace's user"},
 		{"42P01", retry, "the table is missing: create it, or let it be made again"},
+		{"42701", retry, "there is a column of that name: rename it, unless the next try finds it"},
+		{"42710", retry, "there is a type or another object of that name: rename it, unless the next try finds a free name"},
+		{"42939", retry, "the server keeps that name for itself: name another schema or table"},
+		{"42P06", retry, "somebody else made the schema; it is found by the next try"},
+		{"42P07", retry, "there is a table, index or view of that name: rename it, unless the next try finds a free name"},
 		{"42703", retry, "a column is missing: add it, or let it be made again"},
 		{"44000", reject, ""}, // WITH CHECK OPTION of a view
 		{"53100", retry, "free space on the server's disk"},

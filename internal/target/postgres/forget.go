@@ -10,7 +10,8 @@ import (
 
 var _ logical.Forgetter = (*Target)(nil)
 
-// Forget removes what the staging tables store about a loop.
+// Forget removes what the staging tables store about a loop, but for its epoch: if that began anew, a client that
+// sleeps since before would prove the epoch of a later loop of the same name (FENCED).
 func (t *Target) Forget(ctx context.Context, claim logical.Claim, keepLetters bool) error {
 	taken, err := t.Take(ctx, claim)
 	if err != nil {
@@ -22,7 +23,7 @@ func (t *Target) Forget(ctx context.Context, claim logical.Claim, keepLetters bo
 		if err := s.check(ctx, tx); err != nil {
 			return err
 		}
-		tables := []string{"memo", "leases", "epochs"}
+		tables := []string{"memo", "leases"}
 		if !keepLetters {
 			tables = append(tables, "dead_letters")
 		}

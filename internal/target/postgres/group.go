@@ -100,11 +100,7 @@ func (g *sqlBuilder) build(v verb) {
 			g.text(")")
 		}
 	case verbTruncate:
-		if g.plan.table.foreign { // TRUNCATE does not look at the rows that refer to it
-			g.text("DELETE FROM ")
-		} else {
-			g.text("TRUNCATE ")
-		}
+		g.text("DELETE FROM ") // TRUNCATE would show the empty table to readers whose snapshot is older (ATOMIC)
 		g.tableName()
 	}
 }

@@ -83,7 +83,7 @@ func (x *tx) tryMerge(ctx context.Context, b *batch, muts []logical.Mutation, en
 	_, err := x.conn.Conn().PgConn().CopyFrom(ctx, rows, g.merge.copy)
 	x.w.copyBuf = rows.buf
 	if err != nil {
-		return false, x.explainCopy(ctx, err, b, entries)
+		return false, x.explainCopy(ctx, err, strings.TrimPrefix(g.merge.temp, "pg_temp."), b, entries)
 	}
 	x.w.add(statement{sql: g.merge.merge, what: verbUpsert.String() + " " + b.table.quoted, table: b.table})
 	x.w.add(statement{sql: "RELEASE SAVEPOINT copy", what: "savepoint"})

@@ -201,8 +201,13 @@ func (t *Target) schemaOf(rel *logical.Relation) string {
 	if rel.Schema == "" {
 		return t.cfg.Schema
 	}
-	return ident.NewSpace(nameRules()).Assign(rel.Schema, "")
+	return schemaSpace().Assign(rel.Schema, "")
 }
 
-// nameRules are PostgreSQL's: names are cut at 63 bytes, and pg_ is its own.
+// nameRules are PostgreSQL's: names are cut at 63 bytes.
 func nameRules() ident.Rules { return ident.Rules{MaxBytes: 63} }
+
+// schemaSpace is the namespace of schemas, of which the servers keep some for themselves.
+func schemaSpace() *ident.Space {
+	return ident.NewSpace(ident.Rules{MaxBytes: 63, ReservedPrefixes: []string{"pg_"}}, "information_schema", "crdb_internal")
+}

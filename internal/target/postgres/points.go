@@ -22,7 +22,12 @@ const (
 
 // columnSpace is the namespace of a table of points.
 func columnSpace() *ident.Space {
-	return ident.NewSpace(nameRules(), timeColumn, nanosColumn, seriesColumn)
+	return ident.NewSpace(nameRules(), append(systemColumns(), timeColumn, nanosColumn, seriesColumn)...)
+}
+
+// systemColumns are those that every table of PostgreSQL or CockroachDB has besides its own.
+func systemColumns() []string {
+	return []string{"tableoid", "ctid", "xmin", "xmax", "cmin", "cmax", "crdb_internal_mvcc_timestamp", "crdb_internal_origin_id", "crdb_internal_origin_timestamp"}
 }
 
 // A record is what the staging tables say about a column: which name of the source it stands for.

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/tailrace-cdc/tailrace/internal/testenv"
@@ -25,8 +27,15 @@ func TestPooledSettings(t *testing.T) {
 	first := open(t, Config{})
 	port := testenv.StartPgBouncer(t, portOf(t, first))
 	exec(t, first, "ALTER DATABASE "+rows(t, first, "SELECT current_database()")[0][0]+" SET synchronous_commit = off")
-	target := open(t, Config{DSN: viaPort(t, first.cfg.DSN, port), Pooled: true})
+	var log strings.Builder
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	target := open(t, Config{DSN: viaPort(t, first.cfg.DSN, port), Pooled: true, Logger: logger, Conns: 3})
 	s := take(t, target, "loop", "me")
+	for _, want := range []string{"postgres: connected", "tls=none", "synchronous_commit=on"} { // DURABLE THERE is said
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %s:\n%s", want, log.String())
+		}
+	}
 	exec(t, first, `CREATE TABLE seen (level text, zone text, timeout text);
 CREATE TABLE m ("time" timestamptz, nanos smallint, series uuid, v bigint, PRIMARY KEY ("time", series, nanos));
 CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

@@ -18,7 +18,7 @@ import (
 )
 
 // ddlTries is how often making tables is tried while others hold locks on them or do the same.
-const ddlTries = 8
+const ddlTries = 10
 
 // Prepare makes tables and columns for relations of points that need them, in short transactions of
 // its own.
@@ -55,9 +55,10 @@ func (s *session) Prepare(ctx context.Context, relations []*logical.Relation) er
 // while it waits for another's.
 func (s *session) define(ctx context.Context, relations []*logical.Relation) error {
 	groups := byTable(relations)
+	wait := firstLockWait
 	for try := 1; ; try++ {
 		var rest [][]*logical.Relation
-		err := s.t.transactSlowly(ctx, func(tx pgx.Tx) (err error) {
+		err := s.t.transactSlowly(ctx, s.t.ddl, min(wait, s.t.cfg.LockTimeout), func(tx pgx.Tx) (err error) {
 			rest, err = s.defineIn(ctx, tx, groups)
 			return err
 		})
@@ -65,11 +66,14 @@ func (s *session) define(ctx context.Context, relations []*logical.Relation) err
 			if len(rest) == 0 {
 				return nil
 			}
-			groups, try = rest, 0
+			groups, try, wait = rest, 0, firstLockWait
 			continue
 		}
 		if try == ddlTries || !mayHeal(err) {
 			return err
+		}
+		if wait *= 2; s.t.ddl.crowded() {
+			wait = min(wait, crowdedLockWait)
 		}
 		// Whoever wants the table meanwhile gets it: the waiting is outside of any lock.
 		delay := time.Duration(rand.Int64N(int64(50*time.Millisecond) << min(try, 5)))
@@ -82,7 +86,7 @@ func (s *session) define(ctx context.Context, relations []*logical.Relation) err
 // mayHeal reports whether another try at once may succeed.
 func mayHeal(err error) bool {
 	switch sqlState(err) {
-	case "55P03", "40P01", "40001", "23505", "42P07", "42701", "42P06", "XX000": // locks, and the same made by others
+	case "55P03", "40P01", "40001", "23505", "42P07", "42701", "42710", "42P06", "XX000": // locks, and the same made by others
 		return true
 	}
 	return false
@@ -90,15 +94,17 @@ func mayHeal(err error) bool {
 
 // defineIn makes tables, and extends one; it returns the groups that need another transaction.
 func (s *session) defineIn(ctx context.Context, tx pgx.Tx, groups [][]*logical.Relation) (rest [][]*logical.Relation, err error) {
-	// The one row is the lock that makes and alters tables of this database one after the other.
+	locked, err := s.t.lockBefore(ctx, tx, groups)
+	if err != nil {
+		return nil, err
+	}
+	// The one row is the lock that makes and alters tables of this database one after the other. Whoever has it
+	// waits for nobody's data.
 	var version int64
 	if err := tx.QueryRow(ctx, "SELECT version FROM "+s.t.staging+"version FOR UPDATE").Scan(&version); err != nil {
 		return nil, err
 	}
 	if err := s.check(ctx, tx); err != nil {
-		return nil, err
-	}
-	if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", s.t.cfg.LockTimeout.Milliseconds())); err != nil {
 		return nil, err
 	}
 	extended := false
@@ -107,7 +113,7 @@ func (s *session) defineIn(ctx context.Context, tx pgx.Tx, groups [][]*logical.R
 		if err != nil {
 			return nil, err
 		}
-		if tab != nil && extended {
+		if tab != nil && (extended || tab.ours && locked != (tableName{}) && locked != tab.name) {
 			rest = append(rest, group)
 			continue
 		}
@@ -118,6 +124,25 @@ func (s *session) defineIn(ctx context.Context, tx pgx.Tx, groups [][]*logical.R
 		extended = extended || altered
 	}
 	return rest, nil
+}
+
+// lockBefore locks the table that is going to be extended: others may use it for long, and who waits for it
+// should have nothing that loops with other tables need.
+func (t *Target) lockBefore(ctx context.Context, tx pgx.Tx, groups [][]*logical.Relation) (locked tableName, err error) {
+	if t.crdb.Load() {
+		return locked, nil // it has no such lock, and alters tables without one
+	}
+	for _, group := range groups {
+		tab, err := t.pointsTable(ctx, tx, group[0])
+		if err != nil {
+			return locked, err
+		}
+		if tab != nil && tab.ours {
+			_, err = tx.Exec(ctx, "LOCK TABLE "+tab.quoted+" IN ACCESS EXCLUSIVE MODE")
+			return tab.name, err
+		}
+	}
+	return locked, nil
 }
 
 // byTable groups relations of one measurement, so that its table is altered once.
@@ -165,7 +190,9 @@ func (t *Target) definePoints(ctx context.Context, tx pgx.Tx, tab *table, relati
 	over := false
 	for _, c := range newColumns(relations, records) {
 		if tab != nil && adoptable(tab, c) {
-			added = append(added, record{role: roleName(c.Role), name: c.Name, target: c.Name})
+			r := record{role: roleName(c.Role), name: c.Name, target: c.Name}
+			records[r.key()] = r // or a field would adopt the column of its tag
+			added = append(added, r)
 			continue
 		}
 		if count >= t.cfg.MaxColumns {
@@ -245,7 +272,10 @@ type newTable struct {
 func (t *Target) makeTable(ctx context.Context, tx pgx.Tx, made newTable) (tableName, error) {
 	name := tableName{schema: made.schema}
 	space := ident.NewSpace(nameRules())
-	rows, err := tx.Query(ctx, "SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = $1", name.schema)
+	// A table is a type, too. The types of arrays that the server names itself give way.
+	rows, err := tx.Query(ctx, `SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = $1
+UNION SELECT y.typname FROM pg_type AS y JOIN pg_namespace AS n ON n.oid = y.typnamespace
+WHERE n.nspname = $1 AND NOT EXISTS (SELECT 1 FROM pg_type AS e WHERE e.typarray = y.oid)`, name.schema)
 	if err != nil {
 		return name, err
 	}

@@ -123,7 +123,8 @@ func (t *Target) stagingVersion(ctx context.Context) (version int64, err error) 
 // migrate brings the staging tables to the version that this program knows. Several processes may
 // do so at once.
 func (t *Target) migrate(ctx context.Context) error {
-	return t.transactSlowly(ctx, func(tx pgx.Tx) error {
+	// All loops wait for this, so that there is no hurry for one that would not.
+	return t.transactSlowly(ctx, t.ddl, t.cfg.ApplyTimeout, func(tx pgx.Tx) error {
 		_, err := t.migrateIn(ctx, tx)
 		return err
 	})

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -88,29 +87,34 @@ RETURNING true`, claim.Loop, claim.Holder, claim.TTL.Milliseconds()).Scan(&mine)
 	return epoch, remaining, holder, err
 }
 
-// firstLockWait is how long raising an epoch waits at first before it lets others wait.
-const firstLockWait = 500 * time.Millisecond
+// How long raising an epoch, or making tables, waits for a lock at first before it lets others have the connection;
+// and how long at most while there are any who want it.
+const (
+	firstLockWait   = 100 * time.Millisecond
+	crowdedLockWait = 400 * time.Millisecond
+)
 
 // raise runs fn, which raises the epoch of a loop, in a transaction. It waits for the loop's older
 // transactions, for as long as the apply timeout. Between its tries it gives its connection back, so
 // that other loops need not wait for what hangs in this one; the tries grow longer, because each one
-// keeps newer transactions of the loop waiting, and gets through in the end.
+// keeps newer transactions of the loop waiting, and gets through in the end. While others wait, it pauses as well.
 func (t *Target) raise(ctx context.Context, loop string, fn func(tx pgx.Tx) error) error {
 	end := time.Now().Add(t.cfg.ApplyTimeout)
-	for wait := firstLockWait; ; wait *= 2 {
+	for wait := firstLockWait; ; {
 		last := wait >= time.Until(end)
 		if last {
 			wait = max(time.Until(end), 10*time.Millisecond)
 		}
-		err := t.transactSlowly(ctx, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", max(1, wait.Milliseconds()))); err != nil {
-				return err
-			}
-			return fn(tx)
-		})
+		err := t.transactSlowly(ctx, t.epochs, wait, fn)
 		code := sqlState(err)
 		switch {
 		case code == "55P03" && !last:
+			if wait *= 2; t.epochs.crowded() {
+				wait = min(wait, crowdedLockWait)
+				if err := lease.Wait(ctx, min(wait, time.Until(end))); err != nil {
+					return errors.Wrapf(err, "postgres: waiting for an older transaction of loop %q", loop)
+				}
+			}
 			continue
 		case (code == "55P03" || code == "57014") && ctx.Err() == nil:
 			return retry(errors.Errorf("postgres: an older transaction of loop %q is still open at the server", loop),

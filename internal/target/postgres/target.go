@@ -20,7 +20,8 @@ type Target struct {
 	staging string // the quoted staging schema with a dot behind it
 	data    *pgxpool.Pool
 	control *pgxpool.Pool
-	waiters chan struct{} // holds a token for each control connection that may wait for somebody's lock
+	epochs  *slot // to raise an epoch
+	ddl     *slot // to make and alter tables; the same one if there are few connections
 	catalog *catalog
 	works   sync.Pool   // of *work
 	noTemp  atomic.Bool // the user may not make temporary tables
@@ -49,14 +50,18 @@ func Open(_ context.Context, cfg Config) (*Target, error) {
 		staging: ident.Quote(cfg.StagingSchema) + ".",
 		catalog: newCatalog(),
 		closed:  make(chan struct{}),
-		waiters: make(chan struct{}, controlConns-1),
+		epochs:  newSlot(),
 	}
 	t.works.New = func() any { return newWork() }
+	t.ddl = t.epochs
+	if cfg.controlConns() > fewControlConns {
+		t.ddl = newSlot()
+	}
 	var err error
-	if t.control, err = t.newPool(controlConns); err != nil {
+	if t.control, err = t.newPool(cfg.controlConns()); err != nil {
 		return nil, err
 	}
-	if t.data, err = t.newPool(cfg.Conns - controlConns); err != nil {
+	if t.data, err = t.newPool(cfg.Conns - cfg.controlConns()); err != nil {
 		t.control.Close()
 		return nil, err
 	}
@@ -66,7 +71,7 @@ func Open(_ context.Context, cfg Config) (*Target, error) {
 // Traits says that transactions are atomic and carry the memo, and how many gain from running at
 // once.
 func (t *Target) Traits() logical.Traits {
-	return logical.Traits{Transactional: true, MaxParallel: t.cfg.Conns - controlConns}
+	return logical.Traits{Transactional: true, MaxParallel: t.cfg.Conns - t.cfg.controlConns()}
 }
 
 // Close waits for the transactions that are open and closes the connections. Sessions that were not
@@ -97,8 +102,10 @@ const closePatience = 10 * time.Second
 func (t *Target) open() error {
 	select {
 	case <-t.closed:
-		return errors.New("postgres: the target is closed")
+		return errClosed()
 	default:
 		return nil
 	}
 }
+
+func errClosed() error { return errors.New("postgres: the target is closed") }

@@ -100,6 +100,25 @@ func (w *work) textParams(values ...*string) []span {
 
 func text(s string) *string { return &s }
 
+// textArray returns the text form of a text[].
+func textArray(values []string) string {
+	b := []byte{'{'}
+	for i, v := range values {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '"')
+		for k := range len(v) {
+			if v[k] == '"' || v[k] == '\\' {
+				b = append(b, '\\')
+			}
+			b = append(b, v[k])
+		}
+		b = append(b, '"')
+	}
+	return string(append(b, '}'))
+}
+
 func jsonText(j json.RawMessage) *string {
 	if j == nil {
 		return nil

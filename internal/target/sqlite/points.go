@@ -270,8 +270,9 @@ func (w *writer) placePoints(p *plan, records map[string]record) {
 				continue
 			}
 			*pc = planColumn{target: at, class: p.table.columns[at].class}
-			if r.kind != "" {
-				pc.class, _ = classOfField(kindNamed(r.kind))
+			// A column that somebody has given another type since takes what that type takes.
+			if class, declared := classOfField(kindNamed(r.kind)); r.kind != "" && strings.EqualFold(declared, p.table.columns[at].declared) {
+				pc.class = class
 			}
 		}
 	}

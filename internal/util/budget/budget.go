@@ -89,6 +89,9 @@ func (b *Budget) Leave() {
 	}
 	b.left = true
 	b.pool.guaranteed -= b.guarantee
+	if b.pool.joined--; b.pool.joined < maxLeaves {
+		b.pool.reconsider()
+	}
 }
 
 // Size returns the most bytes that the budget lets be held, single requests aside that are larger.
@@ -117,10 +120,10 @@ func (b *Budget) within(n int64) bool {
 }
 
 // needs returns how much of the pool must be free for a request that goes beyond the guarantee: what it
-// borrows, and leaves for others, of which all that the budget has borrowed is an eighth.
+// borrows, and leaves for others.
 func (b *Budget) needs(n int64) int64 {
 	have, want := b.borrowed(b.used), b.borrowed(b.used+n)
-	return want - have + leaves*want
+	return want - have + b.pool.leaves()*want
 }
 
 // borrowed returns how much of what is held is not covered by the guarantee.

@@ -14,8 +14,8 @@
 //   - the budget holds nothing: it passes, however large it is. A mutation that is larger than everything
 //     arrives all the same, alone;
 //   - what the budget then holds is within its guarantee;
-//   - what it then holds is within its size, and what it has borrowed of the pool is at most an eighth of
-//     what is left to be lent.
+//   - what it then holds is within its size, and it leaves as many times as much to be lent as it has
+//     borrowed of the pool as there are budgets, but at most eight times as much.
 //
 // So whoever gives back what it holds gets what it asks for, and nobody ever waits for another one's
 // release alone: a loop whose target is dead keeps what it has borrowed, and stops no other (ISOLATED).

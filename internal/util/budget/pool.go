@@ -2,6 +2,7 @@ package budget
 
 import (
 	"container/heap"
+	"slices"
 	"sync"
 )
 
@@ -10,15 +11,19 @@ type Pool struct {
 	size int64
 
 	mu         sync.Mutex
-	guaranteed int64 // the guarantees of all budgets
+	joined     int64 // how many budgets there are
+	guaranteed int64 // their guarantees
 	lent       int64 // what is held beyond them
 	used       int64
 	peak       int64
 	queue      queue
 }
 
-// leaves is how many times what a budget has borrowed it leaves to the others.
-const leaves = 8
+// maxLeaves bounds how many times what a budget has borrowed it leaves to the others.
+const maxLeaves = 8
+
+// leaves is how many times that is: as many as there are budgets. The pool is locked.
+func (p *Pool) leaves() int64 { return min(p.joined, maxLeaves) }
 
 // NewPool returns a pool of size bytes.
 func NewPool(size int64) *Pool { return &Pool{size: size} }
@@ -29,6 +34,7 @@ func (p *Pool) Join(size, guarantee int64) *Budget {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	guarantee = min(guarantee, size)
+	p.joined++
 	p.guaranteed += guarantee
 	return &Budget{pool: p, size: size, guarantee: guarantee}
 }
@@ -54,6 +60,14 @@ func (p *Pool) free() int64 { return p.size/2 - p.lent }
 func (p *Pool) serve() {
 	for len(p.queue) > 0 && p.queue[0].place.needs <= p.free() {
 		heap.Pop(&p.queue).(*Budget).serve()
+	}
+}
+
+// reconsider serves whoever waits to borrow and now can, because there are fewer who want something left. The
+// pool is locked.
+func (p *Pool) reconsider() {
+	for _, b := range slices.Clone(p.queue) {
+		b.serve()
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -73,12 +74,12 @@ func (b *modelBudget) used() (n int64) {
 func (w *poolWorld) run() {
 	w.size = 1 + w.random.Int64N(2000)
 	w.pool = NewPool(w.size)
-	for range 1 + w.random.IntN(6) {
+	for range 1 + w.random.IntN(9) {
 		w.join()
 	}
 	for range 200 {
 		b := w.all[w.random.IntN(len(w.all))]
-		switch k := w.random.IntN(10); {
+		switch k := w.random.IntN(11); {
 		case k < 5:
 			w.acquire(b, 1+w.random.Int64N([]int64{50, w.size, 2 * w.size}[w.random.IntN(3)]))
 		case k < 8 && len(b.held) > 0:
@@ -93,6 +94,9 @@ func (w *poolWorld) run() {
 			b.waiting[w.random.IntN(len(b.waiting))].cancel()
 		case k == 9:
 			w.join()
+		case k == 10 && len(w.all) > 1 && len(b.held)+len(b.waiting) == 0:
+			b.Leave()
+			w.all = slices.DeleteFunc(w.all, func(o *modelBudget) bool { return o == b })
 		}
 		w.settle()
 	}
@@ -148,7 +152,7 @@ func (w *poolWorld) mayBorrow(b *modelBudget, n int64) bool {
 		}
 		lent += max(0, used-o.guarantee)
 	}
-	return 8*max(0, b.used()+n-b.guarantee) <= w.size/2-lent
+	return int64(min(len(w.all), 8))*max(0, b.used()+n-b.guarantee) <= w.size/2-lent
 }
 
 // settle takes note of who was served, and checks that it was right, and that nobody waits who need not.
@@ -291,5 +295,37 @@ func TestIsolatedStuckBudgetsLeaveAShare(t *testing.T) {
 	}
 	if most[0] < 10<<20-4<<10 || most[len(most)-1] < 128<<10 {
 		t.Errorf("of 40 budgets that are stuck the first came to %d bytes and the last to %d", most[0], most[len(most)-1])
+	}
+}
+
+// TestFewBudgetsBorrowMore is the table of docs/embedding.md.
+func TestFewBudgetsBorrowMore(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	for _, c := range []struct{ loops, total, want int64 }{
+		{1, 10 * mib, 25 * mib / 10},
+		{2, 10 * mib, 17 * mib / 10},
+		{4, 10 * mib, mib},
+		{8, 10 * mib, 6 * mib / 10},
+		{100, 10 * mib, 6 * mib / 10},
+		{1, 40 * mib, 10 * mib},
+		{2, 40 * mib, 67 * mib / 10},
+		{4, 40 * mib, 4 * mib},
+		{8, 40 * mib, 22 * mib / 10},
+		{1, 256 * mib, 64 * mib},
+		{2, 256 * mib, 42 * mib},
+		{4, 256 * mib, 25 * mib},
+		{8, 256 * mib, 14 * mib},
+	} {
+		pool := NewPool(c.total)
+		one := pool.Join(c.total, 64<<10)
+		for range c.loops - 1 {
+			pool.Join(c.total, 64<<10)
+		}
+		for one.TryAcquire(1 << 10) {
+		}
+		if got := one.Used(); got < c.want*95/100 || got > c.want*115/100 {
+			t.Errorf("one of %d loops comes to %.2f of %d MiB, want %.2f", c.loops, float64(got)/mib, c.total/mib, float64(c.want)/mib)
+		}
 	}
 }

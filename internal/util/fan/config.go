@@ -29,6 +29,9 @@ type Config struct {
 	// SaveMemo. Without it, a crash may apply a key change again after its old key has come to
 	// belong to another row; see the package documentation. It may be called concurrently.
 	Memo func(point logical.Stamp, skip int) logical.MemoState
+	// Reaches reports whether a mutation may change rows other than its own at the target: it is a barrier then.
+	// It is asked for each mutation, and may have to ask the target. Default: none does but by its operation.
+	Reaches func(ctx context.Context, m *logical.Mutation) bool
 	// MaxRows and MaxBytes bound a batch; one mutation is always a batch. Default 8,192 rows, 1 MiB.
 	MaxRows  int
 	MaxBytes int64

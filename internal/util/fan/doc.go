@@ -16,11 +16,12 @@
 // one before has landed, whatever it took (ORDER). Within a batch, mutations of one key are merged
 // (see [Merger]). A batch is one target transaction, on the session's epoch.
 //
-// OpTruncate and OpRekey are barriers: everything before has landed when they are applied, and
-// nothing after has begun. For a schema change, call [Fan.Drain] before and after it.
+// OpTruncate, OpRekey and what [Config.Reaches] says of are barriers: everything before has landed when they
+// are applied, and nothing after has begun. For a schema change, call [Fan.Drain] before and after it.
 //
 // To apply a batch again is harmless: the last mutation of each key wins again. A key change is the
-// exception: if its old key has come to belong to another row meanwhile, that row would be moved. So a
+// exception: if its old key has come to belong to another row meanwhile, that row would be moved; and so is a
+// delete that takes other rows with it, which might take one that has come to belong to it since. So a
 // barrier and how far its transaction has got are stored together ([Config.Memo]), and when the
 // transaction is read again, after a crash or an Abort, what precedes the barrier and the barrier itself
 // are skipped. The source must give a transaction that it gives again the same mutations in the same

@@ -53,6 +53,7 @@ type Fan struct {
 	workers    int          // goroutines
 	blocked    []rest       // batches that wait for a drain because they violate a constraint
 	drainRetry *retry.Retry // of whoever applies what was blocked
+	insisting  *retry.Retry // of the call of the fan that cannot go on without the session; nil if there is none
 	drained    bool         // the drain has happened, and somebody applies what was blocked
 	feeding    bool         // the source waits for us
 	stopping   bool         // batches that are not in flight stay where they are
@@ -312,8 +313,8 @@ func (f *Fan) InFlight() (mutations int, bytes int64) {
 // Config.FirstRows saves that from finding out again.
 func (f *Fan) BatchRows() int { return f.tune.settledOn() }
 
-// Kick lets batches that wait for their next try be tried now, except where the target asked to be
-// left alone.
+// Kick lets what waits for its next try be tried now, except where the target asked to be left alone: batches,
+// and the calls of Drain and Abort.
 func (f *Fan) Kick() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -324,5 +325,8 @@ func (f *Fan) Kick() {
 	}
 	if f.drainRetry != nil {
 		f.drainRetry.Kick()
+	}
+	if f.insisting != nil {
+		f.insisting.Kick()
 	}
 }

@@ -29,13 +29,13 @@ type feed struct {
 func (f *Fan) Data(ctx context.Context, muts []logical.Mutation) error {
 	muts = f.skipped(muts)
 	for len(muts) > 0 {
-		barrier := muts[0].Op.Barrier()
+		barrier := f.barrierIs(ctx, &muts[0])
 		if barrier {
 			if err := f.Drain(ctx); err != nil {
 				return err
 			}
 		}
-		n, bytes, err := f.chunk(muts)
+		n, bytes, err := f.chunk(ctx, muts, barrier)
 		if err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func (f *Fan) Data(ctx context.Context, muts []logical.Mutation) error {
 				return err
 			}
 		}
-		if err := f.push(muts[:n], bytes); err != nil {
+		if err := f.push(muts[:n], bytes, barrier); err != nil {
 			f.cfg.Budget.Release(bytes)
 			return err
 		}
@@ -69,8 +69,13 @@ func (f *Fan) skipped(muts []logical.Mutation) []logical.Mutation {
 	return muts[n:]
 }
 
+// barrierIs reports whether a mutation is a barrier.
+func (f *Fan) barrierIs(ctx context.Context, m *logical.Mutation) bool {
+	return m.Op.Barrier() || f.cfg.Reaches != nil && f.cfg.Reaches(ctx, m)
+}
+
 // chunk measures how much of muts is handed out next: a barrier, or what comes before the next one.
-func (f *Fan) chunk(muts []logical.Mutation) (n int, bytes int64, err error) {
+func (f *Fan) chunk(ctx context.Context, muts []logical.Mutation, barrier bool) (n int, bytes int64, err error) {
 	f.mu.Lock()
 	err = f.usable()
 	open, fresh := f.progress.Open(), f.fresh
@@ -87,14 +92,14 @@ func (f *Fan) chunk(muts []logical.Mutation) (n int, bytes int64, err error) {
 		if fresh && n == 0 {
 			size += int64(stamp.EntrySize)
 		}
-		if n > 0 && (m.Op.Barrier() || bytes+size > chunkBytes) {
+		if n > 0 && (bytes+size > chunkBytes || f.barrierIs(ctx, m)) {
 			break
 		}
 		f.feed.bytes[n] = size
-		f.feed.place(n, m, len(f.shards))
+		f.feed.place(n, m, len(f.shards), barrier)
 		bytes += size
 		n++
-		if m.Op.Barrier() {
+		if barrier {
 			break
 		}
 	}
@@ -102,11 +107,13 @@ func (f *Fan) chunk(muts []logical.Mutation) (n int, bytes int64, err error) {
 }
 
 // place chooses the shard of the n-th mutation of the chunk.
-func (d *feed) place(n int, m *logical.Mutation, shards int) {
+func (d *feed) place(n int, m *logical.Mutation, shards int, barrier bool) {
 	var h uint64
-	h, d.key = route(m, d.key)
+	if !barrier {
+		h, d.key = route(m, d.key)
+	}
 	d.shards[n] = uint32(h % uint64(shards))
-	if m.Route != 0 || m.Op.Barrier() || m.Values == nil {
+	if m.Route != 0 || barrier || m.Values == nil {
 		h = 0 // it is not that of a key
 	}
 	d.hashes[n] = h
@@ -162,7 +169,7 @@ func (f *Fan) acquire(ctx context.Context, n int64) error {
 }
 
 // push queues a chunk, and starts the shards that have not been at work.
-func (f *Fan) push(muts []logical.Mutation, bytes int64) error {
+func (f *Fan) push(muts []logical.Mutation, bytes int64, barrier bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.usable(); err != nil {
@@ -172,7 +179,7 @@ func (f *Fan) push(muts []logical.Mutation, bytes int64) error {
 	f.fresh = false
 	from := f.passed
 	f.passed += len(muts)
-	if muts[0].Op.Barrier() { // then it is alone
+	if barrier { // then it is alone
 		f.barrier, f.unsure = f.passed, true
 	}
 	f.left += len(muts)
@@ -180,7 +187,7 @@ func (f *Fan) push(muts []logical.Mutation, bytes int64) error {
 	for i := range muts {
 		s := &f.shards[f.feed.shards[i]]
 		f.seq++
-		s.push(item{mut: muts[i], tx: f.tx, seq: f.seq, at: from + i, hash: f.feed.hashes[i], bytes: f.feed.bytes[i]}, &f.blocks)
+		s.push(item{mut: muts[i], tx: f.tx, seq: f.seq, at: from + i, hash: f.feed.hashes[i], bytes: f.feed.bytes[i], alone: barrier}, &f.blocks)
 		if !s.running && !f.drained {
 			f.run(s)
 		}

@@ -16,6 +16,7 @@ type item struct {
 	at    int    // its place in its transaction
 	hash  uint64 // of its key, or 0 if that is not known
 	bytes int64  // what it holds of the budget
+	alone bool   // it is a barrier
 }
 
 // A shard is a queue of mutations that are applied one after the other. It is guarded by the fan's

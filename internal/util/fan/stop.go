@@ -53,6 +53,14 @@ func (f *Fan) Abort(ctx context.Context) error {
 // insist makes a call of the session again and again until it succeeds, or ctx is done.
 func (f *Fan) insist(ctx context.Context, do func(context.Context) error) error {
 	r := retry.New(f.cfg.Retry)
+	f.mu.Lock()
+	f.insisting = r
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		f.insisting = nil
+		f.mu.Unlock()
+	}()
 	for {
 		call, cancel := f.timeout(ctx)
 		err := do(call)

@@ -94,7 +94,7 @@ func (w *worker) setAside(items []item, r Rejected, letter logical.DeadLetter) e
 func (w *worker) fill(items []item, merge bool) error {
 	w.muts, w.hashes = w.muts[:0], w.hashes[:0]
 	w.letters, w.settled, w.memo = w.letters[:0], w.settled[:0], nil
-	if w.fan.cfg.Memo != nil && items[0].mut.Op.Barrier() {
+	if w.fan.cfg.Memo != nil && items[0].alone {
 		w.memo = w.barrierMemo()
 	}
 	if w.forced != nil {

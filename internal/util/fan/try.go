@@ -21,7 +21,7 @@ const (
 // when they have landed, an error of class reject or constraint if trying again does not help, and
 // errStopped if the worker must end.
 func (w *worker) try(items []item, merge bool) error {
-	if w.fan.cfg.Memo != nil && items[0].mut.Op.Barrier() {
+	if w.fan.cfg.Memo != nil && items[0].alone {
 		if w.fan.lockMemo(w.waits) != nil {
 			return errStopped
 		}

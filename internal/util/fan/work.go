@@ -118,7 +118,7 @@ func (f *Fan) landed(items []item) (bytes int64) {
 	if advanced {
 		f.advanced()
 	}
-	if items[0].mut.Op.Barrier() {
+	if items[0].alone {
 		f.skip, f.unsure = f.barrier, false
 	}
 	f.left -= len(items)

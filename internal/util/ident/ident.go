@@ -3,6 +3,8 @@ package ident
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"iter"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -67,33 +69,38 @@ func (s *Space) Has(name string) bool {
 // Assign finds a free name for source, takes it and returns it. The suffix is what tells source from
 // another owner of the same name; it may be empty.
 func (s *Space) Assign(source, suffix string) string {
-	for _, name := range s.candidates(source, suffix) {
+	for name := range s.candidates(source, suffix) {
 		if !s.Has(name) && !s.reserved[strings.ToLower(name)] {
 			s.Take(name)
 			return name
 		}
 	}
-	// Only someone who can find collisions of SHA-256 comes here.
-	panic("ident: no free name for " + source)
+	return "" // never: the candidates do not end
 }
 
-// candidates lists the names that source may have, the best first.
-func (s *Space) candidates(source, suffix string) []string {
+// candidates yields the names that source may have, the best first, without an end: whoever writes may have
+// given others the names that would be next.
+func (s *Space) candidates(source, suffix string) iter.Seq[string] {
 	clean := s.clean(source)
 	fits := clean == source && (s.rules.MaxBytes == 0 || len(source) <= s.rules.MaxBytes)
-	var names []string
-	if fits {
-		names = append(names, source)
-		if suffix != "" && s.collides(source) {
-			names = append(names, s.cut(source, len(suffix))+suffix)
+	return func(yield func(string) bool) {
+		if fits && (!yield(source) || suffix != "" && s.collides(source) && !yield(s.cut(source, len(suffix))+suffix)) {
+			return
+		}
+		hashed := suffix + "\x00" + source
+		for round := 0; ; round++ {
+			if round > 0 {
+				hashed = strconv.Itoa(round) + "\x00" + suffix + "\x00" + source
+			}
+			sum := sha256.Sum256([]byte(hashed))
+			digits := hex.EncodeToString(sum[:])
+			for _, n := range []int{8, 16, 32} {
+				if !yield(s.cut(clean, n+1) + "_" + digits[:n]) {
+					return
+				}
+			}
 		}
 	}
-	sum := sha256.Sum256([]byte(suffix + "\x00" + source))
-	digits := hex.EncodeToString(sum[:])
-	for _, n := range []int{8, 16, 32} {
-		names = append(names, s.cut(clean, n+1)+"_"+digits[:n])
-	}
-	return names
 }
 
 // collides reports whether name is reserved, or taken in its very spelling.

@@ -63,6 +63,21 @@ func TestAssignedNamesFitAndDiffer(t *testing.T) {
 		names := rapid.SliceOfDistinct(rapid.OneOf(
 			rapid.StringMatching(`[aA]{0,70}`), rapid.String(), rapid.SampledFrom([]string{"time", "Time", "\xff", "\xfe"}),
 		), rapid.ID).Draw(t, "names")
+		// Some are called by what others would get.
+		for range rapid.IntRange(0, 5).Draw(t, "thefts") {
+			if len(names) == 0 {
+				break
+			}
+			victim, suffix := rapid.SampledFrom(names).Draw(t, "victim"), rapid.SampledFrom([]string{"_tag", "_field"}).Draw(t, "suffix")
+			var stolen []string
+			left := rapid.IntRange(1, 12).Draw(t, "names that are taken")
+			for name := range space.candidates(victim, suffix) {
+				if stolen = append(stolen, name); len(stolen) == left {
+					break
+				}
+			}
+			names = append(stolen, names...)
+		}
 		for _, source := range names {
 			for _, suffix := range []string{"_tag", "_field"} {
 				got := space.Assign(source, suffix)
@@ -79,4 +94,22 @@ func TestAssignedNamesFitAndDiffer(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNameIsFoundWhateverOthersAreCalled: who writes can give fields the very names that another one would get.
+func TestNameIsFoundWhateverOthersAreCalled(t *testing.T) {
+	t.Parallel()
+	for _, rules := range []Rules{{MaxBytes: 63}, {FoldCase: true}, {MaxBytes: 40}} {
+		space := NewSpace(rules, "time")
+		n := 0
+		for name := range space.candidates("time", "_field") {
+			if n++; n > 100 {
+				break
+			}
+			space.Take(name)
+		}
+		if got := space.Assign("time", "_field"); !strings.HasPrefix(got, "time_") || len(got) > 40 {
+			t.Errorf("%+v: got %q", rules, got)
+		}
+	}
 }

@@ -10,10 +10,12 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/pkg/errors"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tailrace-cdc/tailrace/internal/target/postgres"
 	"github.com/tailrace-cdc/tailrace/internal/target/tally"
+	"github.com/tailrace-cdc/tailrace/internal/util/outbound"
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
@@ -22,8 +24,8 @@ type Config struct {
 	// DSN is the connection string, a URL or "key=value …", as libpq understands it. It may hold a
 	// password and is never logged.
 	DSN string
-	// Conns is how many connections the target has at most, over all loops. Two of them are kept
-	// for leases, memos and tables, so that these never wait for data. Default 16, at least 3.
+	// Conns is how many connections the target has at most, over all loops. Three of them, of fewer than
+	// eight two, are kept for leases, memos and tables, so that these never wait for data. Default 16, at least 3.
 	Conns int
 	// StagingSchema is where Tailrace keeps its own tables. Default "_tailrace".
 	StagingSchema string
@@ -52,6 +54,10 @@ type Config struct {
 	// MaxTables bounds the tables that Tailrace makes in a schema; measurements that have none then share one
 	// more. Default 10,000.
 	MaxTables int
+	// AllowHosts bounds what may be connected to, for a DSN that somebody else names: names with * for any
+	// characters, addresses, ranges of addresses (CIDR), "unix" for sockets of the file system. A name alone may lead to
+	// public addresses only. Default: every host but those of the cloud's metadata services and other link-local ones.
+	AllowHosts []string
 	// ApplicationName is what the server shows of its sessions. Default "tailrace".
 	ApplicationName string
 	// Metrics shows what is merged, left out or put into overflow columns, for all targets that are given
@@ -71,14 +77,22 @@ func Open(ctx context.Context, config Config) (logical.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	target, err := postgres.Open(ctx, config.inner(counts))
+	inner, err := config.inner(counts)
+	if err != nil {
+		return nil, err
+	}
+	target, err := postgres.Open(ctx, inner)
 	if err != nil {
 		return nil, err
 	}
 	return target, nil
 }
 
-func (c Config) inner(counts *tally.Tally) postgres.Config {
+func (c Config) inner(counts *tally.Tally) (postgres.Config, error) {
+	hosts, err := outbound.NewPolicy(c.AllowHosts)
+	if err != nil {
+		return postgres.Config{}, errors.WithMessage(err, "postgres: AllowHosts")
+	}
 	return postgres.Config{
 		DSN:                  c.DSN,
 		Conns:                c.Conns,
@@ -95,5 +109,6 @@ func (c Config) inner(counts *tally.Tally) postgres.Config {
 		ApplicationName:      c.ApplicationName,
 		Logger:               c.Logger,
 		Tally:                counts,
-	}
+		Outbound:             hosts,
+	}, nil
 }

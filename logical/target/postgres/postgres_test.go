@@ -32,7 +32,11 @@ func TestEverySettingArrives(t *testing.T) {
 			f.Set(reflect.ValueOf(slog.New(slog.DiscardHandler)))
 		}
 	}
-	taken := reflect.ValueOf(config.inner(&tally.Tally{}))
+	inner, err := config.inner(&tally.Tally{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := reflect.ValueOf(inner)
 	for i := range taken.NumField() {
 		if f := taken.Type().Field(i); f.IsExported() && taken.Field(i).IsZero() {
 			t.Errorf("%s does not arrive", f.Name)

@@ -21,6 +21,9 @@ type session struct {
 	meter *Meter
 }
 
+// Unwrap returns the session inside, which may have capabilities that this one has not.
+func (s *session) Unwrap() any { return s.Session }
+
 // Prepare implements logical.Session.
 func (s *session) Prepare(ctx context.Context, relations []*logical.Relation) error {
 	return s.meter.failed(s.Session.Prepare(ctx, relations), ctx.Err())

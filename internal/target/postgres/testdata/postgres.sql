@@ -50,7 +50,7 @@ DELETE FROM "public"."cpu" AS t USING unnest($1::timestamptz[], $2::uuid[], $3::
 UPDATE "public"."cpu" AS t SET "time" = u.c0, "series" = u.c1, "nanos" = u.c2, "usage" = u.c4, "mood" = u.c5::public."Mood", "overflow" = COALESCE(t."overflow" || u.c6, u.c6, t."overflow") FROM unnest($1::timestamptz[], $2::uuid[], $3::int2[], $4::text[], $5::float8[], $6::text[], $7::jsonb[], $8::timestamptz[], $9::uuid[], $10::int2[]) AS u (c0, c1, c2, c3, c4, c5, c6, o0, o1, o2) WHERE t."time" = u.o0 AND t."series" = u.o1 AND t."nanos" = u.o2;
 
 -- truncate (t)
-TRUNCATE "public"."cpu";
+DELETE FROM "public"."cpu";
 
 -- many new rows
 COPY "public"."cpu" ("time", "series", "nanos", "host", "usage") FROM STDIN (FORMAT binary);
@@ -129,4 +129,8 @@ ALTER TABLE "_tailrace".memo ADD COLUMN IF NOT EXISTS skip bigint NOT NULL DEFAU
 -- Of letters that were set aside twice one is kept. Those of before have no fingerprint.
 ALTER TABLE "_tailrace".dead_letters ADD COLUMN IF NOT EXISTS fingerprint bytea;
 CREATE UNIQUE INDEX IF NOT EXISTS dead_letters_fingerprint ON "_tailrace".dead_letters (loop, fingerprint);
+
+-- staging tables, version 3
+-- The place in the transaction. Those of before have none: their ids tell their order.
+ALTER TABLE "_tailrace".dead_letters ADD COLUMN IF NOT EXISTS position bigint;
 
