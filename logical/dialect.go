@@ -102,8 +102,8 @@ type Resumer interface {
 type Acknowledger interface {
 	Dialect
 	// Acknowledge says that the consistent point has reached stamp, durably. Calls are never
-	// concurrent, and a call may skip stamps. An error is logged and counted; a later call for a
-	// later stamp makes up for it.
+	// concurrent, and a call may skip stamps. An error is logged and shown, and
+	// the call is made again after a delay, for this stamp or a later one.
 	Acknowledge(ctx context.Context, stamp Stamp) error
 }
 

@@ -20,7 +20,9 @@ type Events interface {
 	OnData(ctx context.Context, muts []Mutation) error
 
 	// OnCommit ends the transaction. That it returns does not mean that the transaction is in the
-	// target. A transaction without data is welcome: it advances the consistent point.
+	// target. A transaction without data is welcome: it advances the consistent point. It takes the place
+	// of one that the source has lost since it was read, so that nothing of what comes next is taken
+	// for a part of that.
 	OnCommit(ctx context.Context) error
 
 	// OnRollback gives up the transaction that is open, if any, because the source is going to be read

@@ -31,7 +31,8 @@ type Status struct {
 	// Err is the last failure at the target, nil when something has succeeded since; ErrAt is its time.
 	Err   error
 	ErrAt time.Time
-	// SourceErr is why reading the source failed last, nil when it has been read since.
+	// SourceErr is why reading the source failed last, or else telling it of progress; nil when that has succeeded
+	// since.
 	SourceErr error
 	// Mutations counts the changes that have landed since the start.
 	Mutations int64

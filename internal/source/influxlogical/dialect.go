@@ -12,10 +12,6 @@ import (
 	"github.com/tailrace-cdc/tailrace/logical"
 )
 
-// chunk is how many mutations are handed to the loop at once: few enough that what a block becomes
-// is bounded by the loop's budget and not by the block, and enough to make the call cheap.
-const chunk = 512
-
 // messageBytes is what a block takes beside its payload on its way through the loop.
 const messageBytes = 256
 
@@ -38,8 +34,11 @@ var (
 
 // ReadInto implements logical.Dialect.
 func (d *dialect) ReadInto(ctx context.Context, from logical.Stamp, out logical.Outbox) error {
-	after := max(from.(Stamp).Sequence, d.queue.Cursor())
-	reader, err := d.queue.NewReader(after)
+	after, cursor := from.(Stamp).Sequence, d.queue.Cursor()
+	if after == 0 {
+		after = cursor
+	}
+	reader, err := d.queue.NewReader(max(after, cursor))
 	if err != nil {
 		return errors.WithMessage(err, "the queue cannot be read")
 	}
@@ -50,29 +49,11 @@ func (d *dialect) ReadInto(ctx context.Context, from logical.Stamp, out logical.
 		if err != nil {
 			return err
 		}
-		if err := out.Send(ctx, logical.Message{Body: block, Size: len(block.Payload) + messageBytes}); err != nil {
+		msg := logical.Message{Body: passage{block, after}, Size: len(block.Payload) + messageBytes}
+		if err := out.Send(ctx, msg); err != nil {
 			return err
 		}
-	}
-}
-
-// Process implements logical.Dialect.
-func (d *dialect) Process(ctx context.Context, in logical.Inbox, events logical.Events) error {
-	p := processor{dialect: d, events: events}
-	for {
-		msg, err := in.Receive(ctx)
-		if err != nil {
-			return err
-		}
-		if msg.Rollback {
-			p.open = false
-			err = events.OnRollback(ctx)
-		} else {
-			err = p.block(ctx, msg.Body.(queue.Block))
-		}
-		if err != nil {
-			return err
-		}
+		after = block.Sequence
 	}
 }
 
@@ -118,46 +99,4 @@ func (d *dialect) Replay(letter logical.DeadLetter) (logical.Mutation, error) {
 	}
 	muts[0].Op = logical.OpFill
 	return muts[0], nil
-}
-
-// processor decodes the blocks of one run of Process.
-type processor struct {
-	dialect *dialect
-	events  logical.Events
-	open    bool // inside a group
-	muts    []logical.Mutation
-}
-
-// block passes one block on.
-func (p *processor) block(ctx context.Context, b queue.Block) error {
-	if !p.open {
-		stamp := Stamp{Queue: p.dialect.queue.ID(), Sequence: b.Group, Enqueued: b.Time}
-		if err := p.events.OnBegin(ctx, stamp); err != nil {
-			return err
-		}
-		p.open = true
-	}
-	if err := p.data(ctx, b); err != nil {
-		return err
-	}
-	if !b.Last {
-		return nil
-	}
-	p.open = false
-	return p.events.OnCommit(ctx)
-}
-
-// data decodes the lines of a block, a chunk at a time.
-func (p *processor) data(ctx context.Context, b queue.Block) error {
-	for rest := b.Payload; len(rest) > 0; {
-		var err error
-		p.muts, rest, err = p.dialect.decoder.Decode(p.muts[:0], rest, chunk)
-		if err != nil {
-			return errors.WithMessagef(err, "block %d of the queue", b.Sequence)
-		}
-		if err := p.events.OnData(ctx, p.muts); err != nil {
-			return err
-		}
-	}
-	return nil
 }

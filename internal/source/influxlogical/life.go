@@ -98,6 +98,9 @@ func (s *Streams) Update(ctx context.Context, config StreamConfig) error {
 	}
 	stream.mu.Lock()
 	defer stream.mu.Unlock()
+	if stream.gone.Load() {
+		return errors.WithMessagef(ErrRemoved, "stream %s", config.ID)
+	}
 	old := stream.config.Load()
 	if config.Name == "" {
 		config.Name = config.ID

@@ -95,6 +95,9 @@ type held struct {
 	release func()
 }
 
+// ErrRemoved says that a stream has been removed, or is being.
+var ErrRemoved = errors.New("the stream has been removed")
+
 // A Fault is why a stream cannot run at all, until somebody does something.
 type Fault struct {
 	// Part is what is broken: "queue" or "target".
@@ -135,10 +138,13 @@ func (s *Stream) log() *slog.Logger {
 
 // openQueue opens the queue, if it is not open. s.mu is held.
 func (s *Stream) openQueue() error {
-	if s.queue.Load() != nil {
+	c := s.config.Load()
+	switch {
+	case s.gone.Load():
+		return errors.WithMessagef(ErrRemoved, "stream %s", c.ID) // opening would make its queue anew
+	case s.queue.Load() != nil:
 		return nil
 	}
-	c := s.config.Load()
 	s.tried = time.Now()
 	settings := c.Queue
 	settings.Name, settings.Logger = c.ID, s.log()

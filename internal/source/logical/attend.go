@@ -16,10 +16,12 @@ type attendant struct {
 	events *switcher
 	jobs   sync.WaitGroup
 
-	acked   chan logical.Stamp // tells of the end of an acknowledgement; nil while there is none
-	told    logical.Stamp      // what the source was told last
-	steered chan error         // tells of the end of a steering; nil while there is none
-	since   time.Time          // when the last steering ended
+	acked   chan bool     // tells of the end of an acknowledgement; nil while there is none
+	telling logical.Stamp // what the source is told by it
+	told    logical.Stamp // what the source was told last
+	tries   *tries        // to tell it
+	steered chan error    // tells of the end of a steering; nil while there is none
+	since   time.Time     // when the last steering ended
 }
 
 // attend returns when ctx is done, or with an error of the steering. The leases are watched by whoever
@@ -53,8 +55,10 @@ func (a *attendant) attend(ctx context.Context, held *holding) error {
 		case <-a.events.stirred:
 		case <-tick:
 			a.steer(ctx)
-		case a.told = <-a.acked:
-			a.acked = nil
+		case ok := <-a.acked:
+			if a.acked = nil; ok {
+				a.told, a.tries = a.telling, nil
+			}
 		case err := <-a.steered:
 			if a.steered, a.since = nil, time.Now(); err != nil {
 				return err
@@ -77,7 +81,7 @@ func (a *attendant) steer(ctx context.Context) {
 }
 
 // acknowledge tells the source of the consistent point if that has advanced, at most every tenth of
-// StandbyTimeout.
+// StandbyTimeout. If that fails it is told again, after a delay that grows.
 func (a *attendant) acknowledge(ctx context.Context) {
 	source, ok := as[logical.Acknowledger](a.loop.dialect)
 	if !ok || a.acked != nil {
@@ -87,11 +91,19 @@ func (a *attendant) acknowledge(ctx context.Context) {
 	if a.told != nil && point.Compare(a.told) <= 0 {
 		return
 	}
-	acked := make(chan logical.Stamp, 1)
-	a.acked = acked
+	if a.tries == nil {
+		a.tries = a.loop.newTries()
+	}
+	acked, tries := make(chan bool, 1), a.tries
+	a.acked, a.telling = acked, point
 	a.jobs.Go(func() {
-		if err := source.Acknowledge(ctx, point); err != nil && ctx.Err() == nil {
-			a.loop.sourceFailed("telling it of progress", err)
+		err := source.Acknowledge(ctx, point)
+		switch {
+		case err == nil:
+			a.loop.sourceDid(telling)
+		case ctx.Err() == nil:
+			a.loop.sourceFailed(telling, err)
+			_ = tries.wait(ctx, err) // or the run has ended
 		}
 		pause := time.NewTimer(a.loop.config.StandbyTimeout / 10)
 		defer pause.Stop()
@@ -99,7 +111,7 @@ func (a *attendant) acknowledge(ctx context.Context) {
 		case <-pause.C:
 		case <-ctx.Done():
 		}
-		acked <- point
+		acked <- err == nil
 	})
 }
 

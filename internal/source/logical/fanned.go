@@ -46,11 +46,11 @@ func newFanned(w *writer) *fanned {
 	}
 	s.fan = fan.New(fan.Config{
 		Session: w.session, Shards: shards, Raw: w.traits.WantsRaw, Budget: w.budget, Point: w.loop.point(), Skip: w.skip,
-		Reaches: reaches, FirstRows: w.loop.batchRows, CallTimeout: w.config.ApplyTimeout, Memo: s.memo,
+		Reaches: reaches, FirstRows: w.loop.batchRows, Timed: w.timed, Memo: s.memo,
 		Retry:      retry.Config{Base: w.config.RetryDelay, Max: w.config.RetryMax, Rand: w.loop.rand},
 		OnPoint:    s.advanced,
 		OnLanded:   s.batch,
-		OnFailure:  func(x fan.Failure) { w.loop.failed(x.Err) },
+		OnFailure:  s.failed,
 		OnFail:     w.fail,
 		OnReject:   s.reject,
 		OnSettled:  s.settled,
@@ -101,6 +101,7 @@ func (s *fanned) OnRollback(ctx context.Context) error {
 		return err
 	}
 	_, s.w.skip = s.fan.Progress()
+	s.w.loop.mended()
 	return nil
 }
 
@@ -109,7 +110,11 @@ func (s *fanned) drain(ctx context.Context) error {
 	if err := s.fan.Drain(ctx); err != nil {
 		return err
 	}
-	return s.save(ctx)
+	if err := s.save(ctx); err != nil {
+		return err
+	}
+	s.w.loop.mended()
+	return nil
 }
 
 // partial implements sink. A fan does not wait for the end of an open transaction.
@@ -231,6 +236,16 @@ func (s *fanned) memo(point logical.Stamp, skip int) logical.MemoState {
 	return state
 }
 
+// failed is told of each failure. What the target refuses may be accepted when other shards have come as far,
+// and otherwise it is decided about.
+func (s *fanned) failed(x fan.Failure) {
+	if refused(x.Err) {
+		s.w.loop.log.Debug("refused for now", "shard", x.Shard, "mutations", x.Mutations, "error", x.Err.Error())
+		return
+	}
+	s.w.loop.failed(x.Err)
+}
+
 // reject decides about a mutation that the target will never accept.
 func (s *fanned) reject(_ context.Context, r fan.Rejected) fan.Decision {
 	w := s.w
@@ -272,6 +287,7 @@ func (s *fanned) settled(r fan.Rejected, v fan.Verdict, letter *logical.DeadLett
 		s.w.loop.open.settled(letter, r.Stamp, r.Mutation.Relation.Points)
 	}
 	s.w.loop.rejected(1, reason)
+	s.w.loop.mended()
 }
 
 // joins returns what knows the mutations that join dead letters. Those that a target forwards as they came

@@ -62,11 +62,12 @@ type Loop struct {
 	running *writer // of the present run; nil between two
 	sink    sink    // that of its mode; nil between two runs
 	waiting map[*retry.Retry]struct{}
-	kicks   uint64                  // calls of Kick
-	bad     map[string]badMutations // of streamed transactions, by stored stamp
-	errLog  repeated                // failures at the target
-	srcLog  repeated                // failures at the source
-	badLog  repeated                // rejected mutations
+	kicks   uint64             // calls of Kick
+	known   map[string]*known  // of streamed transactions, by stored stamp
+	errLog  repeated           // failures at the target
+	srcLog  repeated           // failures at the source
+	srcErrs [sourceWorks]error // the last ones, until the same succeeds
+	badLog  repeated           // rejected mutations
 }
 
 // Status is what a loop tells about itself.
@@ -92,7 +93,8 @@ type Status struct {
 	// Err is the last failure, nil when something has succeeded since; ErrAt is its time.
 	Err   error
 	ErrAt time.Time
-	// SourceErr is why reading the source failed last, nil when it has been read since.
+	// SourceErr is why reading the source failed last, or else telling it of progress; nil when that has succeeded
+	// since.
 	SourceErr error
 	// Rejected counts mutations that were set aside or discarded since the start.
 	Rejected int64
@@ -110,7 +112,7 @@ const (
 	StateStarting  State = "starting"  // the target has not been taken over yet
 	StateRunning   State = "running"   //
 	StateRetrying  State = "retrying"  // the last attempt failed; it is tried again
-	StateRejecting State = "rejecting" // the target rejects a mutation, and the policy is to stop
+	StateRejecting State = "rejecting" // the target rejects a mutation that is neither skipped nor set aside
 	StateStopped   State = "stopped"   //
 )
 
@@ -194,6 +196,16 @@ func (l *Loop) succeeded() {
 	l.recovered()
 }
 
+// mended is succeeded for what brings nothing to the target, and is only worth a word after a failure.
+func (l *Loop) mended() {
+	l.mu.Lock()
+	failing := l.status.Err != nil
+	l.mu.Unlock()
+	if failing {
+		l.succeeded()
+	}
+}
+
 // failed reports a failure that is going to be tried again.
 func (l *Loop) failed(err error) {
 	class := logical.ClassOf(err)
@@ -208,32 +220,6 @@ func (l *Loop) failed(err error) {
 	l.mu.Unlock()
 	if say {
 		l.log.Error("cannot apply; trying again", "error", err.Error(), "class", class.String(), "times", n)
-	}
-}
-
-// sourceFailed reports that reading the source, or telling it of progress, failed.
-func (l *Loop) sourceFailed(doing string, err error) {
-	l.update(func(s *Status) { s.SourceErr = err })
-	l.mu.Lock()
-	n, say := l.srcLog.repeats(err.Error(), 1, time.Now())
-	l.mu.Unlock()
-	if say {
-		l.log.Error("trouble with the source; trying again", "doing", doing, "error", err.Error(), "times", n)
-	}
-}
-
-// sourceHeard ends a run of failures at the source.
-func (l *Loop) sourceHeard() {
-	l.mu.Lock()
-	failing := l.status.SourceErr != nil
-	n := 0
-	if failing {
-		n = l.srcLog.reset()
-	}
-	l.mu.Unlock()
-	if failing {
-		l.update(func(s *Status) { s.SourceErr = nil })
-		l.log.Info("the source is read again", "failures", n)
 	}
 }
 
@@ -311,22 +297,3 @@ func (l *Loop) staleness() mode.Staleness {
 	}
 	return mode.Since(time.Now(), at)
 }
-
-// badOf returns the mutations of a streamed transaction that are known to be rejected.
-func (l *Loop) badOf(stamp logical.Stamp) badMutations {
-	key, err := encodeStamp(stamp)
-	if err != nil {
-		return nil
-	}
-	return l.bad[string(key)]
-}
-
-// rememberBad keeps what badOf returns. There is one streamed transaction at a time, and both are
-// called by the goroutine that applies it.
-func (l *Loop) rememberBad(stamp logical.Stamp, bad badMutations) {
-	if key, err := encodeStamp(stamp); err == nil {
-		l.bad[string(key)] = bad
-	}
-}
-
-func (l *Loop) forgetBad(logical.Stamp) { clear(l.bad) }

@@ -20,7 +20,7 @@ func (l *Loop) read(ctx context.Context, in *pipe, events *switcher) error {
 		if err == nil {
 			err = errors.New("the source ended its stream")
 		}
-		l.sourceFailed("reading", err)
+		l.sourceFailed(reading, err)
 		if err := in.Rollback(ctx); err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ type heard struct {
 // Send implements logical.Outbox.
 func (h *heard) Send(ctx context.Context, msg logical.Message) error {
 	if h.loop != nil {
-		h.loop.sourceHeard()
+		h.loop.sourceDid(reading)
 		h.loop = nil
 	}
 	return h.pipe.Send(ctx, msg)

@@ -44,6 +44,12 @@ func (w *writer) reject(ctx context.Context, muts []logical.Mutation, place plac
 			return bad, err
 		}
 	}
+	return w.blame(muts, place, bad, list, cause)
+}
+
+// blame returns the bad mutations with those of the list, whose places are among the good ones. It returns an error
+// when there would be too many.
+func (w *writer) blame(muts []logical.Mutation, place placeOf, bad badMutations, list []logical.Rejection, cause error) (badMutations, error) {
 	grown := bad
 	for _, r := range list {
 		at := bad.index(r.Index)
@@ -125,26 +131,6 @@ func tooManyLetters(cause error) error {
 		Class: logical.ClassReject,
 		Hint:  "mend the cause, then replay or discard the dead letters",
 	}
-}
-
-// rejectPart handles the rejection of a part of a streamed transaction, which begins at base: the bad
-// mutations are remembered, by their places in the transaction, for when the source is read again.
-func (w *writer) rejectPart(ctx context.Context, seg *segment, base int, all badMutations, cause error) error {
-	if class := logical.ClassOf(cause); class != logical.ClassReject && class != logical.ClassConstraint {
-		return cause
-	}
-	part, err := w.reject(ctx, seg.muts, places(seg), all.part(base, len(seg.muts)), cause)
-	if err != nil {
-		return err
-	}
-	for _, m := range part.moved(base) {
-		all = all.with(m)
-	}
-	if err := w.roomFor(all, cause); err != nil {
-		return err
-	}
-	w.loop.rememberBad(seg.stamp, all)
-	return errReadAgain
 }
 
 // settledBad makes what was set aside visible (NOTHING SILENT), once it has been committed.

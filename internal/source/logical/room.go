@@ -15,7 +15,7 @@ func (s *serial) acquire(ctx context.Context, n int64) error {
 		case err != nil:
 			return err
 		case asking && len(s.cur.muts) > 0:
-			s.handOver(&segment{stamp: s.cur.stamp})
+			s.handOver(s.following())
 		case asking:
 			return s.acquireAlone(ctx, n)
 		default:

@@ -1,7 +1,10 @@
 package logical
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"reflect"
 	"time"
 
 	"github.com/pkg/errors"
@@ -121,7 +124,9 @@ func (l *Loop) recall(ctx context.Context, w *writer) error {
 	if err := l.loadLetters(ctx, w); err != nil {
 		return err
 	}
-	w.skip = state.Skip
+	if w.skip = state.Skip; w.skip > 0 && !l.means(point, state.Point) {
+		w.skip = 0 // it is about a transaction that the source no longer knows
+	}
 	l.judge(state)
 	l.log.Debug("taken over", "storedPoint", string(state.Point), "storedMode", state.Mode, "consistentSince", state.ConsistentSince, "skip", state.Skip)
 	l.update(func(s *Status) {
@@ -144,6 +149,29 @@ func (l *Loop) resume(ctx context.Context, stored []byte) (logical.Stamp, error)
 		}
 	}
 	return l.dialect.DecodeStamp(stored)
+}
+
+// means reports whether a point is what was stored of it, and not a translation. Doubt is no harm: what is
+// not skipped is applied again.
+func (l *Loop) means(point logical.Stamp, stored []byte) bool {
+	if point.Compare(l.dialect.ZeroStamp()) != 0 {
+		return true
+	}
+	text, err := encodeStamp(point)
+	return err == nil && sameJSON(text, stored)
+}
+
+// sameJSON reports whether two texts say the same: databases store JSON in forms of their own.
+func sameJSON(a, b []byte) bool {
+	var values [2]any
+	for i, text := range [][]byte{a, b} {
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.UseNumber()
+		if d.Decode(&values[i]) != nil {
+			return false
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1])
 }
 
 // judge finds out from the memo whether a fan was cut short, and how far it may have come. A loop that

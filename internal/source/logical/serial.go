@@ -85,7 +85,7 @@ func (s *serial) OnData(ctx context.Context, muts []logical.Mutation) error {
 	for len(muts) > 0 {
 		n, bytes := s.portion(muts)
 		if len(s.cur.muts) > 0 && s.cur.bytes+bytes > s.w.budget.Size()/2 {
-			s.handOver(&segment{stamp: s.cur.stamp, base: s.cur.base + len(s.cur.muts)})
+			s.handOver(s.following())
 		}
 		if err := s.acquire(ctx, bytes); err != nil {
 			return err
@@ -95,6 +95,11 @@ func (s *serial) OnData(ctx context.Context, muts []logical.Mutation) error {
 		muts = muts[n:]
 	}
 	return s.failure()
+}
+
+// following returns the segment that comes after the present one in its transaction.
+func (s *serial) following() *segment {
+	return &segment{stamp: s.cur.stamp, base: s.cur.base + len(s.cur.muts)}
 }
 
 // portion returns how many of the mutations are taken at once, and their size. A dialect may hand over
@@ -327,24 +332,26 @@ func (s *serial) stream(seg *segment) error {
 	}
 	defer s.w.rollback(tx)
 	defer func() { s.release(seg) }()
-	bad, within := s.w.loop.badOf(seg.stamp), newOpenLetters()
+	known, within := s.w.loop.knownOf(seg.stamp), newOpenLetters()
 	var aside badMutations // the bad ones, and those that join them
 	rows := 0
 	for {
-		part := s.w.joined(seg.muts, places(seg), bad.part(rows, len(seg.muts)), within)
-		aside = append(aside, part.moved(rows)...)
-		err := s.w.roomFor(aside, errJoined)
-		if err == nil {
-			err = s.w.applyTo(s.ctx, tx, seg.muts, part)
+		for done := 0; done < len(seg.muts); {
+			n := known.slice(rows, len(seg.muts)-done)
+			slice := &segment{stamp: seg.stamp, base: seg.base + done, muts: seg.muts[done : done+n]}
+			part := s.w.joined(slice.muts, places(slice), known.bad.part(rows, n), within)
+			aside = append(aside, part.moved(rows)...)
+			if err := s.w.roomFor(aside, errJoined); err != nil {
+				return err
+			}
+			if err := s.w.applyNow(s.ctx, tx, part.without(slice.muts)); err != nil {
+				return s.w.rejectPart(slice, rows, known, part, err)
+			}
+			if err := s.w.setAside(s.ctx, tx, part); err != nil {
+				return err
+			}
+			done, rows = done+n, rows+n
 		}
-		if err == nil {
-			err = s.w.flush(s.ctx, tx)
-		}
-		if err != nil {
-			s.w.rollback(tx)
-			return s.w.rejectPart(s.ctx, seg, rows, bad, err)
-		}
-		rows += len(seg.muts)
 		if seg.last {
 			break
 		}
@@ -361,7 +368,7 @@ func (s *serial) stream(seg *segment) error {
 	if err := s.w.commit(s.ctx, tx, seg.stamp); err != nil {
 		return err
 	}
-	s.w.loop.forgetBad(seg.stamp)
+	s.w.loop.forgetKnown()
 	s.w.settledBad(aside)
 	s.w.landed(seg.stamp, 1, rows, aside)
 	return nil

@@ -32,7 +32,7 @@ func (f *Factory) start(s settings, dialect logical.Dialect) *Loop {
 		}),
 		done: make(chan struct{}), changed: make(chan struct{}),
 		waiting: map[*retry.Retry]struct{}{},
-		status:  Status{State: StateStarting}, bad: map[string]badMutations{},
+		status:  Status{State: StateStarting}, known: map[string]*known{},
 	}
 	l.dialect = l.meter.Dialect(f.config.Chaos.Dialect(s.name, dialect))
 	f.config.Metrics.add(l)

@@ -137,10 +137,25 @@ func (w *writer) applyTo(ctx context.Context, tx logical.Tx, muts []logical.Muta
 			return err
 		}
 	}
-	if len(bad) > 0 && w.config.OnReject == logical.RejectDeadLetter {
-		return w.timed(ctx, func(ctx context.Context) error { return tx.SetAside(ctx, bad.letters()) })
+	return w.setAside(ctx, tx, bad)
+}
+
+// setAside stores the letters of the bad mutations.
+func (w *writer) setAside(ctx context.Context, tx logical.Tx, bad badMutations) error {
+	if len(bad) == 0 || w.config.OnReject != logical.RejectDeadLetter {
+		return nil
 	}
-	return nil
+	return w.timed(ctx, func(ctx context.Context) error { return tx.SetAside(ctx, bad.letters()) })
+}
+
+// applyNow applies mutations, and has every rejection told now.
+func (w *writer) applyNow(ctx context.Context, tx logical.Tx, muts []logical.Mutation) error {
+	if len(muts) > 0 {
+		if err := w.timed(ctx, func(ctx context.Context) error { return tx.Apply(ctx, muts) }); err != nil {
+			return err
+		}
+	}
+	return w.flush(ctx, tx)
 }
 
 // flush has the transaction send what it holds back, so that every rejection is told now.
@@ -310,18 +325,24 @@ func (w *writer) landed(stamp logical.Stamp, txs, rows int, bad badMutations) {
 // timed runs one statement within --applyTimeout.
 func (w *writer) timed(ctx context.Context, f func(context.Context) error) error {
 	timeout := w.config.ApplyTimeout
-	timed, cancel := context.WithTimeoutCause(ctx, timeout,
-		errors.Errorf("the target did not answer within --applyTimeout (%s)", timeout))
+	silent := errors.Errorf("the target did not answer within --applyTimeout (%s)", timeout)
+	timed, cancel := context.WithTimeoutCause(ctx, timeout, silent)
 	defer cancel()
 	err := f(timed)
-	if err != nil && ctx.Err() == nil && timed.Err() != nil && errors.Is(err, context.DeadlineExceeded) {
-		return &logical.Error{
-			Err:   errors.WithMessage(context.Cause(timed), err.Error()),
-			Class: logical.ClassOf(err),
-			Hint:  "look for a lock held in the target, or raise --applyTimeout",
-		}
+	switch {
+	case err == nil || ctx.Err() != nil || timed.Err() == nil:
+		return err
+	case errors.Is(err, silent): // the target passes on why a context has ended
+		silent = err
+	case errors.Is(err, context.DeadlineExceeded):
+		silent = errors.WithMessage(silent, err.Error())
+	default:
+		return err
 	}
-	return err
+	return &logical.Error{
+		Err: silent, Class: logical.ClassOf(err),
+		Hint: "look for a lock held in the target, or raise --applyTimeout",
+	}
 }
 
 // encodeStamp returns what is stored of a stamp.

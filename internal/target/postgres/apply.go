@@ -51,7 +51,8 @@ func (x *tx) apply(ctx context.Context, muts []logical.Mutation) error {
 func (x *tx) planAll(ctx context.Context, muts []logical.Mutation) error {
 	for {
 		changes, noted := x.s.t.catalog.changes.Load(), x.noted
-		if err := x.planOnce(ctx, muts); err != nil || changes == x.s.t.catalog.changes.Load() {
+		err := x.planOnce(ctx, muts)
+		if !errors.Is(err, errPlanAgain) && (err != nil || changes == x.s.t.catalog.changes.Load()) {
 			return err
 		}
 		x.noted = noted
@@ -78,6 +79,9 @@ func (x *tx) planOnce(ctx context.Context, muts []logical.Mutation) error {
 		}
 		w.plans = append(w.plans, p)
 		no := p.refuses(m, &w.mask)
+		if (no != "" || p.ignored != nil) && x.suspects(ctx, p, m, no != "") {
+			return errPlanAgain
+		}
 		if no == "" {
 			x.noted.add(p, m)
 		} else {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/pkg/errors"
@@ -104,11 +105,12 @@ type table struct {
 	records  map[string]record // of columns, if it is ours
 	overflow int               // the column for values that have none of their own; -1 if there is none
 
-	columnNames string   // of all columns, as a text[]; see beforeCopy
-	columnTypes string   // the same with their types
-	sqls        sync.Map // verb, mask and key → *groupSQL
+	columnNames string // of all columns, as a text[]; see beforeCopy
+	columnTypes string // the same with their types
+	sqls        *sqls  // of all tables of the target
 	copies      copyState
 	warned      atomic.Bool // of collisions
+	doubted     time.Time   // when it was read again in doubt; guarded by the catalog's mu
 	ignored     sync.Map    // names of columns that are left out, and were named
 }
 
@@ -151,7 +153,7 @@ type querier interface {
 
 // readTable reads a table from the system's catalog; nil if there is none of that name.
 func (t *Target) readTable(ctx context.Context, q querier, name tableName) (*table, error) {
-	tab := &table{name: name, quoted: name.quoted(), overflow: -1}
+	tab := &table{name: name, quoted: name.quoted(), overflow: -1, sqls: t.sqls}
 	var kind string
 	var rowSecurity, hasRules bool
 	err := q.QueryRow(ctx, `SELECT c.oid, c.relkind::text, c.relrowsecurity, c.relhasrules,

@@ -166,6 +166,9 @@ func (x *tx) explainCopy(ctx context.Context, err error, into string, b *batch, 
 	if answered && isSchemaError(err) {
 		x.s.t.catalog.forget()
 	}
+	if answered {
+		x.suspectOf(b.table, pg.Code)
+	}
 	classified := classify(ctx, err)
 	var e *logical.Error
 	if answered && x.inside && errors.As(classified, &e) && e.Class == logical.ClassReject {

@@ -3,16 +3,12 @@ package postgres
 import (
 	"context"
 	"slices"
-	"strconv"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pkg/errors"
 
 	"github.com/tailrace-cdc/tailrace/logical"
 )
-
-// maxPrepared bounds the statements that a connection keeps prepared; others are sent with their text.
-const maxPrepared = 500
 
 // flush sends the statements that wait, all at once, and reads what came of them.
 func (x *tx) flush(ctx context.Context) error {
@@ -40,15 +36,20 @@ func (x *tx) flush(ctx context.Context) error {
 // send runs the statements in one round trip.
 func (x *tx) send(ctx context.Context, statements []statement) error {
 	pg := x.conn.Conn().PgConn()
-	names := preparedOn(pg)
+	known := preparedOn(pg)
 	p := pg.StartPipeline(ctx)
+	closing := len(known.closing)
+	for _, name := range known.closing {
+		p.SendDeallocate(name)
+	}
 	fresh := map[int]bool(nil)
 	for i := range statements {
 		s := &statements[i]
-		name, known := names[s.sql]
-		if !known && !x.s.t.cfg.Pooled && len(names) < maxPrepared {
-			name = "tailrace" + strconv.Itoa(len(names))
-			names[s.sql] = name
+		name, unknown := "", false
+		if !x.s.t.cfg.Pooled {
+			name, unknown = known.name(s.sql)
+		}
+		if unknown {
 			p.SendPrepare(name, s.sql, nil)
 			if fresh == nil {
 				fresh = map[int]bool{}
@@ -63,6 +64,12 @@ func (x *tx) send(ctx context.Context, statements []statement) error {
 		}
 	}
 	err := p.Sync()
+	for n := 0; err == nil && n < closing; n++ {
+		_, err = p.GetResults()
+	}
+	if err == nil {
+		known.closing = known.closing[closing:]
+	}
 	at := 0
 	for ; err == nil && at < len(statements); at++ {
 		if fresh[at] {
@@ -79,7 +86,7 @@ func (x *tx) send(ctx context.Context, statements []statement) error {
 		err = closeErr
 	}
 	for i := range fresh { // those that the server did not come to
-		delete(names, statements[i].sql)
+		known.forget(statements[i].sql)
 	}
 	if err != nil {
 		return x.explain(ctx, err, statements, at)
@@ -120,6 +127,9 @@ func (x *tx) explain(ctx context.Context, err error, statements []statement, at 
 	if !answered && ctx.Err() == nil || answered && outlived(pg.Code) {
 		x.pool.Reset() // the other connections have most likely died of the same
 	}
+	if answered && s != nil {
+		x.suspectOf(s.table, pg.Code)
+	}
 	classified := classify(ctx, err)
 	var e *logical.Error
 	// An index means something to the caller only if it is into the slice that he has at hand.
@@ -138,17 +148,6 @@ func (x *tx) explain(ctx context.Context, err error, statements []statement, at 
 		return &logical.Error{Err: classified, Class: logical.ClassUnknownCommit, Hint: logical.HintOf(classified)}
 	}
 	return classified
-}
-
-// preparedOn returns the names of the statements that a connection has prepared, by their text.
-func preparedOn(pg *pgconn.PgConn) map[string]string {
-	const key = "tailrace statements"
-	names, ok := pg.CustomData()[key].(map[string]string)
-	if !ok {
-		names = map[string]string{}
-		pg.CustomData()[key] = names
-	}
-	return names
 }
 
 // resolve returns the parameters' bytes. They are valid until it is called again.

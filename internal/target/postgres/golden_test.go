@@ -62,7 +62,7 @@ func goldenSQL(t *testing.T, crdb bool) string {
 		{name: "usage", wire: wireFloat8},
 		{name: "mood", wire: wireCast, castName: `public."Mood"`},
 		{name: "overflow", wire: wireJSONB},
-	}, uniques: [][]int{{0, 1, 2}}}
+	}, uniques: [][]int{{0, 1, 2}}, sqls: newSQLs()}
 	rel := logicaltest.Points("cpu", []string{"host"}, logicaltest.Field("usage", logical.KindFloat64), logicaltest.Field("mood", logical.KindText))
 	p := newPlan(rel, tab)
 	for at, from := range []int{0, 1, 0, 2, 3, 4} {
@@ -82,7 +82,8 @@ func goldenSQL(t *testing.T, crdb bool) string {
 	mask[5], mask[6] = 0, 0
 	if g := p.groupSQL(verbUpsert, mask); g.copy != "" {
 		say("many new rows", g.copy)
-		say("many rows of which some are there", g.merge.create+";\n"+g.merge.copy+";\n"+g.merge.merge)
+		merge := g.merge()
+		say("many rows of which some are there", merge.create+";\n"+merge.copy+";\n"+merge.merge)
 	}
 	for n, step := range migrations() {
 		say(fmt.Sprintf("staging tables, version %d", n+1), strings.TrimSuffix(strings.TrimSpace(strings.ReplaceAll(step, "STAGING.", target.staging)), ";"))

@@ -3,7 +3,9 @@ package postgres
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/tailrace-cdc/tailrace/internal/util/ident"
 	"github.com/tailrace-cdc/tailrace/logical"
@@ -35,10 +37,10 @@ const (
 // A groupSQL is the statement for rows of one table that carry the same columns.
 type groupSQL struct {
 	sql     string
-	columns []int     // of the table, one parameter each
-	old     []int     // columns of the key, whose old values follow as parameters
-	copy    string    // COPY of the same columns; "" if that cannot be done
-	merge   *mergeSQL // the way by a temporary table; nil if there is none
+	columns []int            // of the table, one parameter each
+	old     []int            // columns of the key, whose old values follow as parameters
+	copy    string           // COPY of the same columns; "" if that cannot be done
+	merge   func() *mergeSQL // the way by a temporary table, which is built when it is first needed; nil if there is none
 }
 
 // groupSQL returns the statement for a verb and a mask, which the table remembers.
@@ -47,16 +49,17 @@ func (p *plan) groupSQL(v verb, mask []byte) *groupSQL {
 	for _, at := range p.keys {
 		key = binary.AppendUvarint(key, uint64(at))
 	}
-	if known, ok := p.table.sqls.Load(string(key)); ok {
-		return known.(*groupSQL)
+	if known, ok := p.table.sqls.get(p.table, key); ok {
+		return known
 	}
 	g := &sqlBuilder{plan: p, mask: mask}
 	g.build(v)
 	made := &groupSQL{sql: string(g.buf), columns: g.columns, old: g.old, copy: p.copySQL(v, mask)}
-	if made.copy != "" {
-		made.merge = p.mergeSQL(v, mask)
+	if made.copy != "" && v != verbInsert {
+		mask := slices.Clone(mask)
+		made.merge = sync.OnceValue(func() *mergeSQL { return p.mergeSQL(v, mask) })
 	}
-	p.table.sqls.Store(string(key), made)
+	p.table.sqls.put(p.table, key, made)
 	return made
 }
 

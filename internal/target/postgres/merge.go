@@ -25,11 +25,8 @@ type mergeSQL struct {
 	merge  string
 }
 
-// mergeSQL returns that way for a verb and a mask; nil if there is none.
+// mergeSQL returns that way for a verb and a mask.
 func (p *plan) mergeSQL(v verb, mask []byte) *mergeSQL {
-	if v == verbInsert {
-		return nil
-	}
 	var names []string
 	for at, w := range mask {
 		if w != 0 {
@@ -69,7 +66,8 @@ func (x *tx) tryMerge(ctx context.Context, b *batch, muts []logical.Mutation, en
 	if err := x.beforeCopy(ctx, b.table); err != nil {
 		return false, err
 	}
-	if err := x.makeTemp(ctx, b.table, g.merge); err != nil {
+	merge := g.merge()
+	if err := x.makeTemp(ctx, b.table, merge); err != nil {
 		if sqlState(err) != "42501" {
 			return false, err
 		}
@@ -80,21 +78,22 @@ func (x *tx) tryMerge(ctx context.Context, b *batch, muts []logical.Mutation, en
 		return false, nil
 	}
 	rows := &copyReader{b: b, w: x.w, muts: muts, entries: entries, columns: g.columns, buf: append(x.w.copyBuf[:0], copyHead...)}
-	_, err := x.conn.Conn().PgConn().CopyFrom(ctx, rows, g.merge.copy)
+	_, err := x.conn.Conn().PgConn().CopyFrom(ctx, rows, merge.copy)
 	x.w.copyBuf = rows.buf
 	if err != nil {
-		return false, x.explainCopy(ctx, err, strings.TrimPrefix(g.merge.temp, "pg_temp."), b, entries)
+		return false, x.explainCopy(ctx, err, strings.TrimPrefix(merge.temp, "pg_temp."), b, entries)
 	}
-	x.w.add(statement{sql: g.merge.merge, what: verbUpsert.String() + " " + b.table.quoted, table: b.table})
+	x.w.add(statement{sql: merge.merge, what: verbUpsert.String() + " " + b.table.quoted, table: b.table})
 	x.w.add(statement{sql: "RELEASE SAVEPOINT copy", what: "savepoint"})
 	return true, nil
 }
 
 // makeTemp makes sure that the temporary table is there, and empty. A connection keeps it for its next
-// transactions, unless it is a pooler's.
+// transactions, unless it is a pooler's, or
+// has very many.
 func (x *tx) makeTemp(ctx context.Context, t *table, m *mergeSQL) error {
 	create := m.create
-	if x.s.t.cfg.Pooled {
+	if x.s.t.cfg.Pooled || !preparedOn(x.conn.Conn().PgConn()).keepsTemp(m.temp) {
 		create = strings.Replace(create, "ON COMMIT DELETE ROWS", "ON COMMIT DROP", 1)
 	}
 	x.w.add(statement{sql: create, what: "make a temporary table", table: t})

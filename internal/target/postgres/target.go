@@ -23,6 +23,7 @@ type Target struct {
 	epochs  *slot // to raise an epoch
 	ddl     *slot // to make and alter tables; the same one if there are few connections
 	catalog *catalog
+	sqls    *sqls
 	works   sync.Pool   // of *work
 	noTemp  atomic.Bool // the user may not make temporary tables
 	staged  atomic.Bool // the staging tables are known to be there
@@ -49,6 +50,7 @@ func Open(_ context.Context, cfg Config) (*Target, error) {
 		cfg:     cfg,
 		staging: ident.Quote(cfg.StagingSchema) + ".",
 		catalog: newCatalog(),
+		sqls:    newSQLs(),
 		closed:  make(chan struct{}),
 		epochs:  newSlot(),
 	}

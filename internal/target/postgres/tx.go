@@ -17,20 +17,21 @@ const deferBytes = 64 << 10
 // A tx is one transaction of a session. What it is to do is collected as statements, and sent when
 // there is enough of it, or at the commit.
 type tx struct {
-	s      *session
-	pool   *pgxpool.Pool
-	epoch  int64 // of the session when the transaction was begun
-	conn   *pgxpool.Conn
-	w      *work    // statements that were not sent yet; nil before the first
-	begun  bool     // BEGIN was sent
-	calls  int      // of Apply
-	inside bool     // of a call of Apply
-	guard  bool     // what fails after the savepoint can be given up to it
-	copied []*table // tables that are locked and whose columns were compared
-	temps  []string // temporary tables that hold rows
-	noted  noted    // what is counted when it is committed
-	ended  bool
-	err    error // what went wrong; only Rollback may follow
+	s       *session
+	pool    *pgxpool.Pool
+	epoch   int64 // of the session when the transaction was begun
+	conn    *pgxpool.Conn
+	w       *work    // statements that were not sent yet; nil before the first
+	begun   bool     // BEGIN was sent
+	calls   int      // of Apply
+	inside  bool     // of a call of Apply
+	guard   bool     // what fails after the savepoint can be given up to it
+	copied  []*table // tables that are locked and whose columns were compared
+	temps   []string // temporary tables that hold rows
+	noted   noted    // what is counted when it is committed
+	suspect *table   // whose constraints may not be those that are known
+	ended   bool
+	err     error // what went wrong; only Rollback may follow
 }
 
 var _ logical.Tx = (*tx)(nil)
@@ -148,6 +149,7 @@ func (x *tx) do(ctx context.Context, part func() error) error {
 	if x.err != nil {
 		x.err = x.s.noteFenced(x.err)
 		x.abort(ctx)
+		x.err = x.doubtOrder(ctx, x.err)
 	}
 	return x.err
 }

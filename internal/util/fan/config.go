@@ -37,8 +37,9 @@ type Config struct {
 	MaxBytes int64
 	// FirstRows is how many mutations the first batches may have; it then goes by the target's speed. Default 2,048.
 	FirstRows int
-	// CallTimeout bounds each call of the session and of its transactions. Default: no bound.
-	CallTimeout time.Duration
+	// Timed makes each call of the session and of its transactions, so that its owner can bound their time, and say
+	// what that bound is. It may be called concurrently. Default: no bound.
+	Timed func(ctx context.Context, call func(context.Context) error) error
 	// Retry is how the tries of a batch that fails are spaced. Its functions may be called
 	// concurrently.
 	Retry retry.Config

@@ -242,11 +242,16 @@ func TestCloseDoesNotWaitForATargetThatIsDown(t *testing.T) {
 	})
 }
 
-func TestCallTimeoutBoundsEachCall(t *testing.T) {
+func TestTimedBoundsEachCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		target := memory.Open(memory.Config{Hook: hookOn(memory.SiteApply, memory.Fault{Stall: time.Hour})})
-		f := fanOn(t, target, Config{CallTimeout: 30 * time.Second, Retry: retry.Config{Rand: func() float64 { return 0 }}})
+		timed := func(ctx context.Context, call func(context.Context) error) error {
+			ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+			defer cancel()
+			return call(ctx)
+		}
+		f := fanOn(t, target, Config{Timed: timed, Retry: retry.Config{Rand: func() float64 { return 0 }}})
 		start := time.Now()
 		send(t, f, 1, set(1, 1))
 		must(t, f.Drain(t.Context()))

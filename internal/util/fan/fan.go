@@ -120,7 +120,7 @@ func (f *Fan) Commit() error {
 	if !f.progress.Open() {
 		return errors.New("fan: commit without a transaction")
 	}
-	if f.skipping > 0 {
+	if f.skipping > 0 && f.passed > 0 { // without data it stands for one that the source no longer has
 		return errors.Errorf("fan: a transaction has %d mutations less than when it was read before", f.skipping)
 	}
 	if f.progress.End() {
@@ -249,9 +249,7 @@ func (f *Fan) SaveMemo(ctx context.Context) error {
 		return err
 	}
 	point, skip := f.Progress()
-	call, cancel := f.timeout(ctx)
-	err := f.cfg.Session.SaveMemo(call, f.cfg.Memo(point, skip))
-	cancel()
+	err := f.timed(ctx, func(ctx context.Context) error { return f.cfg.Session.SaveMemo(ctx, f.cfg.Memo(point, skip)) })
 	if err == nil || logical.ClassOf(err) == logical.ClassFenced {
 		return err
 	}
@@ -267,9 +265,7 @@ func (f *Fan) settleMemo(ctx context.Context) error {
 	if !f.strayed.Load() {
 		return nil
 	}
-	ctx, cancel := f.timeout(ctx)
-	defer cancel()
-	if err := f.cfg.Session.Fence(ctx); err != nil {
+	if err := f.fence(ctx); err != nil {
 		return err
 	}
 	f.strayed.Store(false)

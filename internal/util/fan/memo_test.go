@@ -85,12 +85,20 @@ func TestConvergeKeyChangeIsNotRepeated(t *testing.T) {
 
 		// A source that gives less than it gave before is found out.
 		must(t, f.Begin(t.Context(), num(3)))
-		must(t, f.Data(t.Context(), []logical.Mutation{rekey(1, 4, 7)}))
+		must(t, f.Data(t.Context(), []logical.Mutation{mail(2, 400), rekey(1, 4, 7)}))
 		must(t, f.Abort(t.Context()))
 		must(t, f.Begin(t.Context(), num(3)))
+		must(t, f.Data(t.Context(), []logical.Mutation{mail(2, 400)}))
 		if f.Commit() == nil {
 			t.Error("a transaction that has shrunk went through")
 		}
+		must(t, f.Abort(t.Context()))
+
+		// One that has lost it says so with a transaction without data, and nothing of the next one is skipped.
+		send(t, f, 3)
+		send(t, f, 4, mail(5, 500), mail(6, 600))
+		must(t, f.Drain(t.Context()))
+		wantColumn(t, target, "mail", map[int64]int64{2: 400, 3: 200, 4: 300, 5: 500, 6: 600})
 	})
 }
 

@@ -28,7 +28,7 @@ func (f *Fan) Abort(ctx context.Context) error {
 	if f.err == nil && fence {
 		unsure := f.unsure && f.cfg.Memo != nil
 		f.mu.Unlock()
-		err := f.insist(ctx, f.cfg.Session.Fence)
+		err := f.insist(ctx, f.fence)
 		if err == nil && unsure {
 			// The barrier that was under way may have landed, and its memo with it. What precedes it
 			// is going to be applied again, so the memo must not say that it can be skipped.
@@ -50,7 +50,7 @@ func (f *Fan) Abort(ctx context.Context) error {
 	return nil
 }
 
-// insist makes a call of the session again and again until it succeeds, or ctx is done.
+// insist does what takes a call of the session again and again until it succeeds, or ctx is done.
 func (f *Fan) insist(ctx context.Context, do func(context.Context) error) error {
 	r := retry.New(f.cfg.Retry)
 	f.mu.Lock()
@@ -62,9 +62,7 @@ func (f *Fan) insist(ctx context.Context, do func(context.Context) error) error 
 		f.mu.Unlock()
 	}()
 	for {
-		call, cancel := f.timeout(ctx)
-		err := do(call)
-		cancel()
+		err := do(ctx)
 		switch {
 		case err == nil:
 			return nil

@@ -57,13 +57,16 @@ func (w *workspace) release() {
 	w.merger.Reset()
 }
 
-// timeout bounds one call of the session or of a transaction.
-func (f *Fan) timeout(ctx context.Context) (context.Context, context.CancelFunc) {
-	if f.cfg.CallTimeout <= 0 {
-		return ctx, func() {}
+// timed makes one call of the session or of a transaction.
+func (f *Fan) timed(ctx context.Context, call func(context.Context) error) error {
+	if f.cfg.Timed == nil {
+		return call(ctx)
 	}
-	return context.WithTimeout(ctx, f.cfg.CallTimeout)
+	return f.cfg.Timed(ctx, call)
 }
+
+// fence makes sure, in one try, that every transaction that was begun has ended (FENCED).
+func (f *Fan) fence(ctx context.Context) error { return f.timed(ctx, f.cfg.Session.Fence) }
 
 // attempt applies items in one transaction.
 func (w *worker) attempt(items []item, merge bool) error {
@@ -148,9 +151,11 @@ func (w *worker) transact() error {
 	if err := w.prepare(); err != nil {
 		return err
 	}
-	ctx, cancel := w.fan.timeout(w.ctx)
-	tx, err := w.fan.cfg.Session.Begin(ctx)
-	cancel()
+	var tx logical.Tx
+	err := w.fan.timed(w.ctx, func(ctx context.Context) (err error) {
+		tx, err = w.fan.cfg.Session.Begin(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -166,33 +171,22 @@ func (w *worker) transact() error {
 // fulfil applies, sets aside and commits.
 func (w *worker) fulfil(tx logical.Tx) error {
 	if len(w.muts) > 0 {
-		ctx, cancel := w.fan.timeout(w.ctx)
-		err := tx.Apply(ctx, w.muts)
-		cancel()
-		if err != nil {
+		if err := w.fan.timed(w.ctx, func(ctx context.Context) error { return tx.Apply(ctx, w.muts) }); err != nil {
 			return err
 		}
 	}
 	if len(w.letters) > 0 {
-		ctx, cancel := w.fan.timeout(w.ctx)
-		err := tx.SetAside(ctx, w.letters)
-		cancel()
-		if err != nil {
+		if err := w.fan.timed(w.ctx, func(ctx context.Context) error { return tx.SetAside(ctx, w.letters) }); err != nil {
 			return err
 		}
 	}
 	if w.memo != nil {
-		ctx, cancel := w.fan.timeout(w.ctx)
-		err := tx.SetMemo(ctx, *w.memo)
-		cancel()
-		if err != nil {
+		if err := w.fan.timed(w.ctx, func(ctx context.Context) error { return tx.SetMemo(ctx, *w.memo) }); err != nil {
 			return err
 		}
 	}
 	w.committed = true
-	ctx, cancel := w.fan.timeout(w.ctx)
-	defer cancel()
-	return tx.Commit(ctx)
+	return w.fan.timed(w.ctx, tx.Commit)
 }
 
 // prepare tells the target of relations that this workspace has not seen.
@@ -216,7 +210,5 @@ func (w *worker) prepare() error {
 	if len(w.prepared) > keptRelations {
 		clear(w.prepared)
 	}
-	ctx, cancel := w.fan.timeout(w.ctx)
-	defer cancel()
-	return w.fan.cfg.Session.Prepare(ctx, w.relations)
+	return w.fan.timed(w.ctx, func(ctx context.Context) error { return w.fan.cfg.Session.Prepare(ctx, w.relations) })
 }

@@ -136,9 +136,7 @@ func (w *worker) waitForOthers(err error) error {
 // fence makes sure that every transaction that was begun has ended (FENCED).
 func (w *worker) fence() error {
 	for {
-		ctx, cancel := w.fan.timeout(w.ctx)
-		err := w.fan.cfg.Session.Fence(ctx)
-		cancel()
+		err := w.fan.fence(w.ctx)
 		switch {
 		case err == nil:
 			return nil
