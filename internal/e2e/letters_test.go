@@ -183,7 +183,7 @@ func TestDeadLettersOfInfluxDB(t *testing.T) {
 	if n := p.handle(replication, "drop", fmt.Sprintf(`{"ids":[%d,999999]}`, list[0].ID)); n != 1 {
 		t.Errorf("%d letters were dropped, want 1", n)
 	}
-	if status, text := p.api(http.MethodPost, "/api/v2/replications/"+replication+"/deadletters/replay", `{"all":true}`); status != http.StatusConflict || !strings.Contains(text, "resume") {
+	if status, text := p.api(http.MethodPost, "/api/v2/replications/"+replication+"/deadletters/replay", `{"all":true}`); status != http.StatusUnprocessableEntity || !strings.Contains(text, "resume") {
 		t.Errorf("replaying while it is paused: %d %s", status, text)
 	}
 	p.must(http.MethodPost, "/api/v2/replications/"+replication+"/resume", "", nil)
