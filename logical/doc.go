@@ -78,7 +78,9 @@
 //   - CONVERGE: fan mode may apply again after a crash; caught up, the target equals the source.
 //   - DRAIN: the mode changes only when everything in flight has landed.
 //   - CALM: the mode does not flap; an idle source is not stale.
-//   - BOUNDED: what is in flight takes at most Config.BytesInFlight per loop, and all loops share a bound.
+//   - BOUNDED: what is in flight takes at most Config.BytesInFlight per loop, and all loops share a bound. A
+//     message or a mutation that is larger than its part of MinBytesInFlight may come on top of that, one of
+//     each per loop, when its loop has nothing else in flight there.
 //   - ISOLATED: one loop's dead target or poison row does not slow another loop.
 //   - DURABLE THERE: the commit that lets the consistent point advance is a durable one.
 //   - NOTHING SILENT: what is skipped or set aside is counted, logged and shown.

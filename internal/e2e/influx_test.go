@@ -72,7 +72,7 @@ func TestQueuedWritesReachInfluxDBAfterARestart(t *testing.T) {
 	p.write("m v=\"text\" 101")
 	p.awaitOutput("field type conflict")
 	eventually(t, 30*time.Second, "the point is not set aside", func() bool {
-		return p.metric("replications_queue_remote_write_bytes_dropped") > 0 && p.metric("replications_queue_current_bytes_queued") == 0
+		return p.metric("replications_queue_remote_write_bytes_set_aside") > 0 && p.metric("replications_queue_current_bytes_queued") == 0
 	})
 	if code := p.stop(); code != 0 {
 		t.Errorf("exit status %d", code)

@@ -25,8 +25,9 @@ type DecoderConfig struct {
 // A Decoder turns the payload of blocks, as a Normalizer makes them, into mutations. It must not be
 // used concurrently.
 //
-// What it hands out it never touches again: memory of values is taken from slabs, and a slab is
-// left to the garbage collector when it is used up.
+// What it hands out it never touches again. Values have memory of their own, and texts are copied out of
+// the payload into slabs so small that a mutation holds on to less than a KiB beside its own: of a block of
+// which all points but one have landed, that one stays, and not the block (BOUNDED).
 type Decoder struct {
 	cfg       DecoderConfig
 	scan      scanner
@@ -38,9 +39,7 @@ type Decoder struct {
 	lastKey   string  // its key, in the payload being decoded
 	fields    []rawField
 	sig       []byte
-	values    []logical.Value // free part of a slab
-	texts     []byte          // free part of a slab for unescaped strings
-	slabLen   int
+	texts     []byte // free part of a slab
 }
 
 // NewDecoder returns a Decoder.
@@ -61,8 +60,7 @@ func NewDecoder(cfg DecoderConfig) *Decoder {
 }
 
 // Decode appends a mutation for each of the payload's lines to dst, at most most of them (0: all),
-// and returns the lines that are left. Mutations point into the payload, which must not be changed
-// any more.
+// and returns the lines that are left.
 //
 // Each is an OpPatch of a Relation with Points set, whose columns are: the time and the series (the
 // key), the tags sorted by key, and the fields in the order sent. Of fields that are sent twice the
@@ -80,7 +78,8 @@ func (d *Decoder) Decode(dst []logical.Mutation, payload []byte, most int) ([]lo
 		}
 		rest = rest[next:]
 	}
-	d.last, d.lastKey = nil, "" // The key must not keep the payload alive.
+	d.last, d.lastKey = nil, "" // Neither the key nor the fields must keep the payload alive.
+	clear(d.fields[:cap(d.fields)])
 	return dst, rest, nil
 }
 
@@ -99,7 +98,7 @@ func (d *Decoder) point(dst *[]logical.Mutation, buf []byte) (next, at int, why 
 			return 0, i, why
 		}
 		*dst = append(*dst, logical.Mutation{
-			Op: logical.OpPatch, Relation: d.nameOnly(s.shape), Route: s.route, Raw: buf[:end:end],
+			Op: logical.OpPatch, Relation: d.nameOnly(s.shape), Route: s.route, Raw: d.own(buf[:end]),
 		})
 		return end + 1, 0, fine
 	}
@@ -113,15 +112,19 @@ func (d *Decoder) point(dst *[]logical.Mutation, buf []byte) (next, at int, why 
 		return 0, i, badTimestamp
 	}
 	l := d.layoutOf(s.shape, buf)
-	vals := d.take(len(l.rel.Columns))
+	vals, raw := make([]logical.Value, len(l.rel.Columns)), d.own(buf[:i-1])
 	vals[0] = logical.UnixNano(d.scan.ts)
 	vals[1] = logical.UUID(&s.hash)
 	copy(vals[2:], s.tags)
 	for k := range d.fields {
-		vals[l.fields[k].column] = d.fields[k].value
+		f := &d.fields[k]
+		if f.text.end > 0 {
+			f.value = logical.TextBytes(raw[f.text.start:f.text.end:f.text.end])
+		}
+		vals[l.fields[k].column] = f.value
 	}
 	*dst = append(*dst, logical.Mutation{
-		Op: logical.OpPatch, Relation: l.rel, Values: vals, Route: s.route, Raw: buf[: i-1 : i-1],
+		Op: logical.OpPatch, Relation: l.rel, Values: vals, Route: s.route, Raw: raw,
 	})
 	return i, 0, fine
 }
@@ -145,8 +148,12 @@ func (d *Decoder) parseFields(guess *layout, buf []byte, i int) (at int, why rea
 				return i, why
 			}
 		}
+		start := i
 		if f.value, i, why = d.value(buf, i); why != fine {
 			return i, why
+		}
+		if buf[start] == '"' && !hasBackslash(buf[start:i]) {
+			f.text = span{start + 1, i - 1}
 		}
 		d.fields = append(d.fields, f)
 		if i >= len(buf) || buf[i] != ',' {
@@ -203,28 +210,26 @@ func (n number) value(text []byte) (logical.Value, reason) {
 	return logical.Float64(f), fine
 }
 
-// text returns the text of a string. Without an escape it shares the payload's memory.
+// text returns the text of a string. Without an escape it is in the payload.
 func (d *Decoder) text(raw []byte) []byte {
 	if !hasBackslash(raw) {
 		return raw
 	}
-	if cap(d.texts) < len(raw) {
-		d.texts = make([]byte, 0, max(len(raw), 8<<10))
-	}
-	out := appendString(d.texts[:0], raw)
-	d.texts = d.texts[len(out):len(out):cap(d.texts)]
-	return out[:len(out):len(out)]
+	return appendString(make([]byte, 0, len(raw)), raw)
 }
 
-// take returns memory for n values. Slabs grow while they are used up, so that an idle stream holds
-// little.
-func (d *Decoder) take(n int) []logical.Value {
-	const least, most = 64, 4096
-	if len(d.values) < n {
-		d.slabLen = min(max(2*d.slabLen, least), most)
-		d.values = make([]logical.Value, max(n, d.slabLen))
+// slabBytes is how large slabs are, and texts that have memory of their own at least half as large.
+const slabBytes = 512
+
+// own returns a copy of the text.
+func (d *Decoder) own(text []byte) []byte {
+	if len(text) > slabBytes/2 {
+		return append(make([]byte, 0, len(text)), text...)
 	}
-	v := d.values[:n:n]
-	d.values = d.values[n:]
-	return v
+	if cap(d.texts) < len(text) {
+		d.texts = make([]byte, 0, slabBytes)
+	}
+	out := append(d.texts, text...)
+	d.texts = out[len(out):]
+	return out[:len(out):len(out)]
 }

@@ -218,7 +218,7 @@ func TestDecodingAllocatesLittle(t *testing.T) {
 			}
 		}
 		run()
-		if got := testing.AllocsPerRun(5, run); got > 30 {
+		if got := testing.AllocsPerRun(5, run); got > 7500 { // one for the values, and few for the texts
 			t.Errorf("raw %t: %.0f allocations for 5000 lines", raw, got)
 		}
 	}

@@ -44,6 +44,7 @@ type layoutField struct {
 type rawField struct {
 	key   span
 	value logical.Value
+	text  span // of a string that is written as it is, in the line
 }
 
 // matches reports whether the fields are those of the layout.

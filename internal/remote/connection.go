@@ -36,6 +36,13 @@ func (c Connection) Place() string {
 	return fmt.Sprintf("%q %q %q", c.Address.Text, c.Org, c.Bucket)
 }
 
+// Server is equal for connections to one server with one secret, whatever is written there. It does not tell the
+// secret.
+func (c Connection) Server() string {
+	c.Stream, c.Org, c.Bucket = "", "", ""
+	return c.Key()
+}
+
 // Key is equal for connections that can share a target. It does not tell the secret.
 func (c Connection) Key() string {
 	place := c.Place()

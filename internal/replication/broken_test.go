@@ -170,3 +170,44 @@ func TestFlushTriesABrokenTarget(t *testing.T) {
 	must(t, s.service.Flush(t.Context(), st.ID))
 	s.settled(st.ID)
 }
+
+// TestPausedBrokenStreamIsPaused, whether its remote has been mended or not.
+func TestPausedBrokenStreamIsPaused(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	r := s.file("a")
+	st := s.stream("a", r)
+	_, err := s.service.UpdateRemote(t.Context(), r.ID, func(r *metadata.Remote) error { r.Secret = "refuse"; return nil })
+	must(t, err)
+	s.until(st.ID, "it is not broken", func(st Status) bool { return st.State == StateTargetBroken })
+	for _, secret := range []string{"", "good"} {
+		_, err = s.service.Pause(t.Context(), st.ID, true)
+		must(t, err)
+		if secret != "" {
+			_, err = s.service.UpdateRemote(t.Context(), r.ID, func(r *metadata.Remote) error { r.Secret = secret; return nil })
+			must(t, err)
+		}
+		if got := s.service.Status(t.Context(), st.ID); got.State != StatePaused || got.Mode != "paused" {
+			t.Errorf("mode %s, state %s: %s", got.Mode, got.State, got.Reason)
+		}
+	}
+	_, err = s.service.Pause(t.Context(), st.ID, false)
+	must(t, err)
+	s.point(1)
+	s.settled(st.ID)
+}
+
+// TestBucketOfTheNamedOrganization has the client name one that has no such bucket.
+func TestBucketOfTheNamedOrganization(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	other, err := s.service.CreateOrg(t.Context(), metadata.Org{Name: "other"})
+	must(t, err)
+	for _, ref := range []string{"bucket", s.bucket.ID.String()} {
+		for org, found := range map[string]bool{"": true, "org": true, s.org.ID.String(): true, "unknown": true, "other": false, other.ID.String(): false} {
+			if b, err := s.service.FindBucket(org, ref); (err == nil) != found || found && b.ID != s.bucket.ID {
+				t.Errorf("bucket %s of %q: %+v, %v", ref, org, b, err)
+			}
+		}
+	}
+}

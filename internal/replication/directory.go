@@ -79,29 +79,28 @@ func (s *Service) FindOrg(ref string) (metadata.Org, error) {
 // Orgs returns all organisations, the oldest first.
 func (s *Service) Orgs() []metadata.Org { return s.directory.Load().orgs }
 
-// FindBucket finds a bucket by its id or its name; an id goes first. Where several organisations have a
-// bucket of that name, the one that org (an id or a name) says goes first, and then the oldest one's.
+// FindBucket finds a bucket by its id or its name; an id goes first. An org (an id or a name) that there is has to
+// own the bucket; any other is ignored, because clients that were made for another server bring its names along,
+// and the oldest bucket goes first.
 func (s *Service) FindBucket(org, ref string) (metadata.Bucket, error) {
 	d := s.directory.Load()
+	var owner metadata.ID
+	if org != "" {
+		if o, err := s.FindOrg(org); err == nil {
+			owner = o.ID
+		}
+	}
 	if id, err := metadata.ParseID(ref); err == nil {
-		if b, ok := d.buckets[id]; ok {
+		if b, ok := d.buckets[id]; ok && (owner == 0 || b.OrgID == owner) {
 			return b, nil
 		}
 	}
-	named := d.named[ref]
-	if len(named) == 0 {
-		return metadata.Bucket{}, &metadata.NotFoundError{Kind: metadata.KindBucket, Ref: ref}
-	}
-	if len(named) > 1 && org != "" {
-		if o, err := s.FindOrg(org); err == nil {
-			for _, b := range named {
-				if b.OrgID == o.ID {
-					return b, nil
-				}
-			}
+	for _, b := range d.named[ref] {
+		if owner == 0 || b.OrgID == owner {
+			return b, nil
 		}
 	}
-	return named[0], nil
+	return metadata.Bucket{}, &metadata.NotFoundError{Kind: metadata.KindBucket, Ref: ref}
 }
 
 // Bucket returns a bucket that is not being deleted.

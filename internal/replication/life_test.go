@@ -238,7 +238,22 @@ func fillQueue(t *testing.T, dir string) {
 	must(t, q.Close())
 }
 
-// TestQueueThatIsMissingIsSaid takes a queue away while the server is stopped.
+// notices sums up how often something was said about the position of a stream.
+func (s *site) notices() (sum float64) {
+	s.t.Helper()
+	families, err := s.reg.Gather()
+	must(s.t, err)
+	for _, family := range families {
+		if family.GetName() == "replications_queue_notices_total" {
+			for _, m := range family.GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+// TestQueueThatIsMissingIsSaid, NOTHING SILENT, takes a queue away while the server is stopped.
 func TestQueueThatIsMissingIsSaid(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -252,6 +267,9 @@ func TestQueueThatIsMissingIsSaid(t *testing.T) {
 	s.settled(st.ID)
 	if got := s.service.Status(t.Context(), st.ID); got.Notice == "" || got.Advice == "" {
 		t.Errorf("the status says nothing: %+v", got)
+	}
+	if n := s.notices(); n == 0 {
+		t.Error("no metric says so")
 	}
 	if !s.log.says("the queue of a stream was not there", st.ID.String()) {
 		t.Error("the log says nothing")

@@ -127,7 +127,9 @@ func (s *Service) runConfig(st metadata.Stream, r metadata.Remote) influxlogical
 	if connection.Address.Kind != remote.Influx && st.RemoteBucketName != nil {
 		c.Schema = *st.RemoteBucketName
 	}
-	c.Remote = influxlogical.Remote{Place: connection.Place(), Connection: connection.Key(), Letters: connection.Place()}
+	c.Remote = influxlogical.Remote{
+		Place: connection.Place(), Connection: connection.Key(), Server: connection.Server(), Letters: connection.Place(),
+	}
 	if connection.Address.Kind == remote.Influx {
 		c.Remote.Letters = installationLetters
 	}

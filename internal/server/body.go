@@ -60,7 +60,10 @@ func (b *body) pause(since time.Time) { b.start = b.start.Add(time.Since(since))
 // problem says why reading from the network failed.
 func (b *body) problem() *problem {
 	p := problemf(http.StatusBadRequest, "the body ended too early, or its chunks are malformed: nothing was kept")
-	if errors.Is(b.err, os.ErrDeadlineExceeded) {
+	switch {
+	case errors.Is(b.err, lineprotocol.ErrTooLarge):
+		p = problemf(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", b.limit)
+	case errors.Is(b.err, os.ErrDeadlineExceeded):
 		p = problemf(http.StatusRequestTimeout, "the body came too slowly: at most %s without data, and at least %d bytes per second",
 			b.cfg.BodyTimeout, b.cfg.BodyMinRate)
 	}

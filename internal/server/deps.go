@@ -129,9 +129,11 @@ type StreamHealth struct {
 
 // Databases makes and lists buckets, as /query calls them databases.
 type Databases interface {
-	// Create makes a bucket of this name, unless there is one. org is the organisation that the client
-	// names, by id or name, or empty.
-	Create(ctx context.Context, org, name string) error
+	// Owner returns the id of the organisation that a bucket would belong to. org is the one that the client
+	// names, by id or name, or empty. If there is none of that name, it returns an *UnknownOrgError.
+	Owner(ctx context.Context, org string) (id string, err error)
+	// Create makes a bucket of this name, unless the owner has one.
+	Create(ctx context.Context, owner, name string) error
 	// List returns all buckets.
 	List(ctx context.Context) ([]Bucket, error)
 }

@@ -12,6 +12,12 @@ type UnknownBucketError struct{ Ref string }
 // Error implements error.
 func (e *UnknownBucketError) Error() string { return fmt.Sprintf("bucket %q not found", e.Ref) }
 
+// An UnknownOrgError says that there is no such organisation: 404.
+type UnknownOrgError struct{ Ref string }
+
+// Error implements error.
+func (e *UnknownOrgError) Error() string { return fmt.Sprintf("organization %q not found", e.Ref) }
+
 // A QueueFullError says that a stream's queue has no room, and that nothing was kept anywhere: 503
 // with Retry-After.
 type QueueFullError struct {

@@ -82,6 +82,8 @@ func (i *intake) Write(ctx context.Context, bucket string, blocks []lineprotocol
 	return nil
 }
 
+func (i *intake) Owner(context.Context, string) (string, error) { return "", nil }
+
 func (i *intake) Create(_ context.Context, _, name string) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

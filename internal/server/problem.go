@@ -62,6 +62,7 @@ func (p *problem) code() string {
 func (s *Server) intakeProblem(err error) *problem {
 	var (
 		unknown     *UnknownBucketError
+		noOrg       *UnknownOrgError
 		full        *QueueFullError
 		unavailable *UnavailableError
 		tooLarge    *TooLargeError
@@ -70,6 +71,8 @@ func (s *Server) intakeProblem(err error) *problem {
 	switch {
 	case errors.As(err, &unknown):
 		return problemf(http.StatusNotFound, "%s", unknown.Error())
+	case errors.As(err, &noOrg):
+		return problemf(http.StatusNotFound, "%s", noOrg.Error())
 	case errors.As(err, &full):
 		return s.unavailable(full.Error(), full.RetryAfter)
 	case errors.As(err, &unavailable):

@@ -53,8 +53,8 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request) *problem {
 
 // queryParams returns the parameters of the URL and, for POST, of the form.
 func (s *Server) queryParams(w http.ResponseWriter, r *http.Request) (url.Values, *problem) {
+	var b body
 	if r.Method == http.MethodPost {
-		var b body
 		b.reset(w, r, &s.cfg, maxQuery)
 		r.Body = struct {
 			*body
@@ -62,6 +62,9 @@ func (s *Server) queryParams(w http.ResponseWriter, r *http.Request) (url.Values
 		}{body: &b}
 	}
 	if err := r.ParseForm(); err != nil {
+		if b.err != nil {
+			return nil, b.problem()
+		}
 		return nil, problemf(http.StatusBadRequest, "the parameters of the query are malformed, too long or too slow")
 	}
 	return r.Form, nil
@@ -128,16 +131,21 @@ func (s *Server) createDatabase(r *http.Request, who Principal, name string) (re
 	case name == "" || len(name) > longest || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' }):
 		return result{}, problemf(http.StatusBadRequest, "invalid database name")
 	}
-	if b, p := s.bucket(r.Context(), "", name); p == nil && (who.MayWrite(b) || who.MayRead(b)) {
+	org := orgOf(r.URL.Query())
+	if b, p := s.bucket(r.Context(), org, name); p == nil && (who.MayWrite(b) || who.MayRead(b)) {
 		return result{}, nil // It is there already, and that is no secret to this token.
 	}
-	switch {
-	case !who.May(Write, Resource{Type: "buckets"}):
-		return result{}, problemf(http.StatusForbidden, "the token may not create databases")
-	case s.deps.Databases == nil:
+	if s.deps.Databases == nil {
 		return result{}, problemf(http.StatusNotImplemented, "databases cannot be created here: create a bucket and a replication for it")
 	}
-	if err := s.deps.Databases.Create(r.Context(), orgOf(r.URL.Query()), name); err != nil {
+	owner, err := s.deps.Databases.Owner(r.Context(), org)
+	if err != nil {
+		return result{}, s.intakeProblem(err)
+	}
+	if !who.May(Write, Resource{Type: "buckets", OrgID: owner}) {
+		return result{}, problemf(http.StatusForbidden, "the token may not create databases")
+	}
+	if err := s.deps.Databases.Create(r.Context(), owner, name); err != nil {
 		return result{}, s.intakeProblem(err)
 	}
 	return result{}, nil

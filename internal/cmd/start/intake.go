@@ -29,9 +29,13 @@ type intake struct {
 	trouble  *trouble
 }
 
-// trouble remembers why the last write could not be made durable, for as long as that is news.
+// trouble remembers why the last write of each bucket could not be made durable, for as long as that is news.
 type trouble struct {
-	mu  sync.Mutex
+	mu sync.Mutex
+	of map[string]failed // by the bucket's id
+}
+
+type failed struct {
 	err error
 	at  time.Time
 }
@@ -39,19 +43,35 @@ type trouble struct {
 // troubleLasts is how long a server counts as not ready after a write failed and none was tried since.
 const troubleLasts = 30 * time.Second
 
-func (t *trouble) set(err error) {
+func newTrouble() *trouble { return &trouble{of: map[string]failed{}} }
+
+func (t *trouble) set(bucket string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.err, t.at = err, time.Now()
+	if err == nil {
+		delete(t.of, bucket)
+		return
+	}
+	t.of[bucket] = failed{err, time.Now()}
 }
 
-func (t *trouble) get() error {
+// get returns why no write can be made durable: all of these buckets fail. One that takes writes, or was not tried,
+// keeps the server ready (ISOLATED).
+func (t *trouble) get(buckets map[string]bool) (err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if time.Since(t.at) > troubleLasts {
+	for bucket, f := range t.of {
+		if !buckets[bucket] || time.Since(f.at) > troubleLasts {
+			delete(t.of, bucket)
+		}
+	}
+	if len(t.of) < len(buckets) {
 		return nil
 	}
-	return t.err
+	for _, f := range t.of {
+		err = f.err
+	}
+	return err
 }
 
 var (
@@ -83,20 +103,29 @@ func bucket(b metadata.Bucket) server.Bucket {
 	return server.Bucket{ID: b.ID.String(), Name: b.Name, OrgID: b.OrgID.String()}
 }
 
-// Create implements server.Databases.
-func (in intake) Create(ctx context.Context, org, name string) error {
-	owner := in.service.Orgs()
+// Owner implements server.Databases.
+func (in intake) Owner(_ context.Context, org string) (string, error) {
 	if org != "" {
 		o, err := in.service.FindOrg(org)
 		if err != nil {
-			return &server.UnavailableError{Reason: err.Error()}
+			return "", &server.UnknownOrgError{Ref: org}
 		}
-		owner = []metadata.Org{o}
+		return o.ID.String(), nil
 	}
-	if len(owner) == 0 {
-		return &server.UnavailableError{Reason: "there is no organization; create one first"}
+	all := in.service.Orgs()
+	if len(all) == 0 {
+		return "", &server.UnavailableError{Reason: "there is no organization; create one first"}
 	}
-	_, err := in.service.CreateBucket(ctx, metadata.Bucket{OrgID: owner[0].ID, Name: name})
+	return all[0].ID.String(), nil
+}
+
+// Create implements server.Databases.
+func (in intake) Create(ctx context.Context, owner, name string) error {
+	id, err := metadata.ParseID(owner)
+	if err != nil {
+		return err
+	}
+	_, err = in.service.CreateBucket(ctx, metadata.Bucket{OrgID: id, Name: name})
 	if conflict := new(metadata.ConflictError); errors.As(err, &conflict) {
 		return nil // it is there
 	}
@@ -116,7 +145,7 @@ func (in intake) List(context.Context) ([]server.Bucket, error) {
 func (in intake) Write(ctx context.Context, bucket string, blocks []lineprotocol.Block) error {
 	err := in.streams.Write(ctx, bucket, blocks)
 	if err == nil {
-		in.trouble.set(nil)
+		in.trouble.set(bucket, nil)
 		return nil
 	}
 	if e, ok := stderrors.AsType[*queue.FullError](err); ok {
@@ -126,18 +155,18 @@ func (in intake) Write(ctx context.Context, bucket string, blocks []lineprotocol
 		case e.Scope == "queue":
 			return &server.QueueFullError{Stream: in.name(e.Queue)}
 		}
-		in.trouble.set(err)
+		in.trouble.set(bucket, err)
 		return &server.UnavailableError{Reason: e.Error()}
 	}
 	if e, ok := stderrors.AsType[*influxlogical.BrokenError](err); ok {
 		return &server.UnavailableError{Reason: e.Error()}
 	}
 	if errors.Is(err, syscall.ENOSPC) {
-		in.trouble.set(err)
+		in.trouble.set(bucket, err)
 		return &server.UnavailableError{Reason: "the disk is full: " + err.Error()}
 	}
 	if e, ok := stderrors.AsType[*influxlogical.WriteError](err); ok {
-		in.trouble.set(err)
+		in.trouble.set(bucket, err)
 		return &server.StoreError{Kept: e.Kept, Failed: e.Failed, Err: e.Err}
 	}
 	if errors.Is(err, influxlogical.ErrStopping) || errors.Is(err, influxlogical.ErrNoStream) {
@@ -159,7 +188,11 @@ func (in intake) Accepting(context.Context) error {
 	if in.streams.Stopping() {
 		return influxlogical.ErrStopping
 	}
-	return in.trouble.get()
+	buckets := map[string]bool{}
+	for _, stream := range in.streams.All() {
+		buckets[stream.Status().Bucket] = true
+	}
+	return in.trouble.get(buckets)
 }
 
 // Streams implements server.Health.

@@ -255,7 +255,7 @@ func ProvideHTTP(
 	if err != nil {
 		return nil, err
 	}
-	in := intake{streams, service, sha256.Sum256([]byte(operator.Token)), new(trouble)}
+	in := intake{streams, service, sha256.Sum256([]byte(operator.Token)), newTrouble()}
 	return server.New(server.Config{
 		BindAddr: config.BindAddr, TLS: tlsOf(keeper), MaxConns: config.MaxConns, MaxConnsPerHost: config.MaxConnsPerHost,
 		MaxBodySize: int64(config.MaxBodySize), Version: config.Version, Origin: origin,

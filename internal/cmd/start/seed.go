@@ -35,8 +35,11 @@ func seed(ctx context.Context, config Config, store *metadata.Store, log *slog.L
 	if err != nil {
 		return made, err
 	}
+	moved := false // to a target of another kind, where the old bucket would be a schema, or the other way round
 	if config.TargetConn != "" {
 		_, err := store.UpdateRemote(ctx, made.Remote, func(r *metadata.Remote) error {
+			old, _, err := remote.Parse(r.URL)
+			moved = err != nil || (old.Kind == remote.Influx) != (target.address.Kind == remote.Influx)
 			r.Unrestricted = true
 			// A secret that is not given is the one that is stored, for the same address.
 			if remote.Shown(r.URL) != target.address.Text || target.secret != "" {
@@ -49,9 +52,9 @@ func seed(ctx context.Context, config Config, store *metadata.Store, log *slog.L
 			return made, err
 		}
 	}
-	if bucket != "" {
+	if bucket != "" || moved {
 		_, err := store.UpdateStream(ctx, made.Stream, func(s *metadata.Stream) error {
-			s.RemoteBucketID, s.RemoteBucketName = nil, &bucket
+			s.RemoteBucketID, s.RemoteBucketName = nil, orNil(bucket)
 			return nil
 		})
 		if err := unlessDeleted(err, log, "--targetConn, --targetSchema", "stream"); err != nil {

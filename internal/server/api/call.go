@@ -108,7 +108,7 @@ func (c *call) page() (offset, limit int, err error) {
 // cut returns a page of a list, which is never null.
 func cut[T any](list []T, offset, limit int) []T {
 	offset = min(offset, len(list))
-	return append([]T{}, list[offset:min(len(list), offset+limit)]...)
+	return append([]T{}, list[offset:offset+min(len(list)-offset, limit)]...)
 }
 
 // may asks for permission.

@@ -138,6 +138,8 @@ func (in intake) Write(ctx context.Context, bucket string, blocks []lineprotocol
 	return in.s.streams.Write(ctx, bucket, blocks)
 }
 
+func (in intake) Owner(context.Context, string) (string, error) { return in.s.org.ID.String(), nil }
+
 func (in intake) Create(ctx context.Context, _, name string) error {
 	_, err := in.s.service.CreateBucket(ctx, metadata.Bucket{OrgID: in.s.org.ID, Name: name})
 	return err

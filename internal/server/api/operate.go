@@ -7,6 +7,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	"github.com/tailrace-cdc/tailrace/internal/metadata"
 	"github.com/tailrace-cdc/tailrace/internal/replication"
 	"github.com/tailrace-cdc/tailrace/internal/server"
 )
@@ -144,7 +145,10 @@ func (a *API) handleLetters(c *call, do replication.LetterFunc) error {
 // noLetters words what keeps letters from being reached.
 func noLetters(err error) error {
 	if errors.Is(err, replication.ErrNoLetters) || errors.Is(err, replication.ErrNotRunning) {
-		return refuse(http.StatusConflict, "%v", err)
+		return &server.Failure{Status: http.StatusUnprocessableEntity, Code: "conflict", Message: err.Error()}
+	}
+	if gone := new(metadata.NotFoundError); errors.As(err, &gone) {
+		return err
 	}
 	return &server.Failure{Status: http.StatusServiceUnavailable, Message: "the dead letters cannot be reached: " + err.Error()}
 }

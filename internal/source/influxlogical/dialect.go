@@ -44,7 +44,7 @@ func (d *dialect) ReadInto(ctx context.Context, from logical.Stamp, out logical.
 	}
 	defer func() { _ = reader.Close() }() // it only frees memory
 	for {
-		// The mutations point into the payload, so that each block has memory of its own.
+		// Several blocks wait in the pipe, so that each has memory of its own.
 		block, err := reader.NextInto(ctx, nil)
 		if err != nil {
 			return err
@@ -71,8 +71,8 @@ func (d *dialect) OldestPending(after logical.Stamp) (time.Time, bool) {
 	if d.queue.Newest() <= after.(Stamp).Sequence {
 		return time.Time{}, true
 	}
-	// The cursor follows the consistent point, so that this may be a write that has just landed: older
-	// by at most the time between two acknowledgements.
+	// The cursor follows the consistent point when that is acknowledged, so that until then this may be a
+	// write that has landed, and longer if acknowledging fails.
 	oldest := d.queue.OldestUnsent()
 	if oldest == 0 {
 		return time.Time{}, true

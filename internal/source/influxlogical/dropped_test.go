@@ -2,6 +2,7 @@ package influxlogical
 
 import (
 	"context"
+	stderrors "errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -59,7 +60,7 @@ func (o *outbox) Send(ctx context.Context, msg logical.Message) error {
 	return nil
 }
 
-var errRead = fmt.Errorf("as much as was wanted")
+var errRead = stderrors.New("as much as was wanted")
 
 // TestAtomicThoughAGroupIsDroppedWhileRead drops a write of which one block has been read: the next one is a
 // transaction of its own, with its own stamp.
@@ -82,7 +83,7 @@ func TestAtomicThoughAGroupIsDroppedWhileRead(t *testing.T) {
 			}
 			request(t, q, "second v=1i 1\n")
 		}}
-		if err := d.ReadInto(t.Context(), Stamp{}, dropping); err != errRead {
+		if err := d.ReadInto(t.Context(), Stamp{}, dropping); !stderrors.Is(err, errRead) {
 			t.Fatal(err)
 		}
 		if got := strings.Join(*log, ", "); got != want {

@@ -184,9 +184,9 @@ func (s *Streams) Discard(ctx context.Context, config StreamConfig) (Removed, er
 	}
 	config.Paused = true
 	stream := newStream(s.config, s.lives, config)
-	stream.gone.Store(true)
 	stream.mu.Lock()
 	_ = stream.openQueue() // it has said what is wrong, and goes anyway
+	stream.gone.Store(true)
 	stream.mu.Unlock()
 	return stream.end(ctx)
 }

@@ -7,7 +7,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type collector struct {
 	streams *Streams
 
-	points, bytes, failedWrites, failedPoints, failedBytes, pending, disk, lost, filtered, oldest, syncs *prometheus.Desc
+	points, bytes, failedWrites, failedPoints, failedBytes, pending, disk, lost, filtered, oldest, syncs, noted *prometheus.Desc
 }
 
 // Collector returns the metrics of the queues.
@@ -26,6 +26,7 @@ func (s *Streams) Collector() prometheus.Collector {
 		disk:         desc("disk_bytes", "Bytes of the queue's files."),
 		syncs:        desc("syncs_total", "How often the queue's files were synced to the disk."),
 		lost:         desc("points_lost", "Points that were dropped or damaged, by reason: declared, never silent.", "reason"),
+		noted:        desc("notices_total", "How often since the start something about the stream's position had to be said: gap, queue replaced, queue behind its target, queue was missing.", "notice"),
 		filtered:     desc("points_filtered", "Points that the stream's filter kept back: they were not queued for it."),
 		oldest:       desc("oldest_unsent_seconds", "When the oldest write that is not yet in the target was queued, in seconds since the Unix epoch; 0 if there is none."),
 	}
@@ -33,7 +34,7 @@ func (s *Streams) Collector() prometheus.Collector {
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.points, c.bytes, c.failedWrites, c.failedPoints, c.failedBytes, c.pending, c.disk, c.lost, c.filtered, c.oldest, c.syncs} {
+	for _, d := range []*prometheus.Desc{c.points, c.bytes, c.failedWrites, c.failedPoints, c.failedBytes, c.pending, c.disk, c.lost, c.filtered, c.oldest, c.syncs, c.noted} {
 		ch <- d
 	}
 }
@@ -41,6 +42,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for _, stream := range c.streams.All() {
+		for i, notice := range notices {
+			ch <- prometheus.MustNewConstMetric(c.noted, prometheus.CounterValue, float64(stream.noted[i].Load()), stream.ID(), string(notice))
+		}
 		q := stream.queue.Load()
 		if q == nil {
 			continue

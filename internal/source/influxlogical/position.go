@@ -30,6 +30,9 @@ const (
 	NoticeLetters Notice = "dead letters left behind"
 )
 
+// notices are those that happen, and are counted; the others are states.
+var notices = [...]Notice{NoticeGap, NoticeReplaced, NoticeBehind, NoticeMissing}
+
 // ZeroStamp implements logical.Dialect: it stands for the queue's cursor.
 func (d *dialect) ZeroStamp() logical.Stamp { return Stamp{} }
 

@@ -2,6 +2,7 @@ package influxlogical
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,7 +17,7 @@ type Pinger interface {
 }
 
 const (
-	// probesAtOnce is how many targets are asked at the same time.
+	// probesAtOnce is how many servers are asked at the same time.
 	probesAtOnce = 8
 	// probeWithin is how long a target may take to answer.
 	probeWithin = 2 * time.Second
@@ -39,7 +40,7 @@ func (s *Streams) Probe(ctx context.Context, every time.Duration) {
 	}
 }
 
-// probe asks once, and returns whose target is away.
+// probe asks each server once, for all streams that lead there and as soon as it answers, and returns whose target is away.
 func (s *Streams) probe(ctx context.Context, before map[*Stream]bool) map[*Stream]bool {
 	var failing []*Stream
 	for _, stream := range s.All() {
@@ -47,27 +48,47 @@ func (s *Streams) probe(ctx context.Context, before map[*Stream]bool) map[*Strea
 			failing = append(failing, stream)
 		}
 	}
-	answers := make([]error, len(failing))
+	servers := map[string][]*Stream{}
+	for _, stream := range failing {
+		remote := stream.config.Load().Remote
+		server := remote.Server
+		if server == "" {
+			server = remote.Connection
+		}
+		servers[server] = append(servers[server], stream)
+	}
+	away := map[*Stream]bool{}
+	var mu sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(probesAtOnce)
-	for i, stream := range failing {
+	for _, streams := range servers {
 		group.Go(func() error {
-			if target, ok := kept[Pinger](stream); ok {
-				ctx, cancel := context.WithTimeout(ctx, probeWithin)
-				defer cancel()
-				answers[i] = target.Ping(ctx)
+			err := ping(ctx, streams)
+			for _, stream := range streams {
+				if err == nil && before[stream] {
+					stream.Flush()
+				}
+				if err != nil {
+					mu.Lock()
+					away[stream] = true
+					mu.Unlock()
+				}
 			}
 			return nil
 		})
 	}
 	_ = group.Wait() // none fails
-	away := map[*Stream]bool{}
-	for i, stream := range failing {
-		if answers[i] != nil {
-			away[stream] = true
-		} else if before[stream] {
-			stream.Flush()
+	return away
+}
+
+// ping asks the server of these streams by the target of one of them.
+func ping(ctx context.Context, streams []*Stream) error {
+	for _, stream := range streams {
+		if target, ok := kept[Pinger](stream); ok {
+			ctx, cancel := context.WithTimeout(ctx, probeWithin)
+			defer cancel()
+			return target.Ping(ctx)
 		}
 	}
-	return away
+	return nil
 }

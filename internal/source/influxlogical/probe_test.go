@@ -17,11 +17,13 @@ type distant struct {
 	*sqlite.Target
 	away, refuses *atomic.Bool
 	takes         *atomic.Int64
+	pings         *atomic.Int64
 }
 
 var errAway = errors.New("nobody answers")
 
 func (d distant) Ping(context.Context) error {
+	d.pings.Add(1)
 	if d.away.Load() {
 		return errAway
 	}
@@ -46,7 +48,7 @@ func TestTargetThatComesBackIsTriedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = inner.Close() }()
-	far := distant{inner, &atomic.Bool{}, &atomic.Bool{}, &atomic.Int64{}}
+	far := distant{inner, &atomic.Bool{}, &atomic.Bool{}, &atomic.Int64{}, &atomic.Int64{}}
 	far.away.Store(true)
 	stream, err := r.streams.Add(t.Context(), StreamConfig{
 		ID: "far", Bucket: "b", Remote: remoteOf(far, "far"), Loop: logical.Config{RetryDelay: 100 * time.Hour, RetryMax: 100 * time.Hour},
@@ -85,5 +87,39 @@ func TestTargetThatComesBackIsTriedAtOnce(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it is not tried: %+v", stream.Status())
 		}
+	}
+}
+
+// TestOneProbeTellsAboutAllStreamsOfAServer that is away.
+func TestOneProbeTellsAboutAllStreamsOfAServer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, t.TempDir())
+	defer r.close()
+	inner, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "far.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = inner.Close() }()
+	far := distant{inner, &atomic.Bool{}, &atomic.Bool{}, &atomic.Int64{}, &atomic.Int64{}}
+	far.away.Store(true)
+	var streams []*Stream
+	for _, id := range []string{"a", "b", "c"} {
+		remote := remoteOf(far, id)
+		remote.Server = "far"
+		stream, err := r.streams.Add(t.Context(), StreamConfig{
+			ID: id, Bucket: "b", Remote: remote, Loop: logical.Config{RetryDelay: 100 * time.Hour, RetryMax: 100 * time.Hour},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams = append(streams, stream)
+	}
+	for _, stream := range streams {
+		for stream.Status().Loop.Err == nil {
+			<-time.After(time.Millisecond)
+		}
+	}
+	if away := r.streams.probe(t.Context(), nil); len(away) != len(streams) || far.pings.Load() != 1 {
+		t.Errorf("%d of %d streams are away, by %d probes", len(away), len(streams), far.pings.Load())
 	}
 }

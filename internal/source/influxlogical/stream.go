@@ -3,6 +3,7 @@ package influxlogical
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,9 @@ type Remote struct {
 	// Connection tells two ways of reaching a place apart: when it changes, the target is opened anew.
 	// It is compared and never shown.
 	Connection string
+	// Server is equal for remotes that one answer tells about: address and secret are the same. Default:
+	// Connection.
+	Server string
 	// Open returns the target, and what gives it back. It needs no target that can be reached. Its
 	// error is shown as the stream's state.
 	Open func(ctx context.Context) (target logical.Target, release func(), err error)
@@ -65,6 +69,7 @@ type Stream struct {
 	queue    atomic.Pointer[queue.Queue]  // nil while it cannot be opened
 	loop     atomic.Pointer[loops.Loop]   // nil while there is none
 	notice   atomic.Pointer[Notice]
+	noted    [len(notices)]atomic.Uint64 // how often, by the index in notices
 	fault    atomic.Pointer[Fault]
 	gone     atomic.Bool                   // it has been removed, or is being
 	filter   atomic.Pointer[filter.Filter] // nil: all points
@@ -257,6 +262,7 @@ func (s *Stream) start(ctx context.Context) error {
 		return err
 	}
 	if s.config.Load().Paused {
+		s.absolve()
 		return nil
 	}
 	return s.startLoop(ctx)
@@ -269,6 +275,14 @@ func (s *Stream) Pause(ctx context.Context) {
 	s.change(func(c *StreamConfig) { c.Paused = true })
 	s.stopLoop(ctx)
 	s.letGo()
+	s.absolve()
+}
+
+// absolve forgets what was wrong with a target that is not to be open. s.mu is held.
+func (s *Stream) absolve() {
+	if f := s.fault.Load(); f != nil && f.Part == FaultTarget {
+		s.fault.Store(nil)
+	}
 }
 
 // change replaces the configuration. s.mu is held.
@@ -304,4 +318,7 @@ func (s *Stream) SetFilter(f *filter.Filter) { s.filter.Store(f) }
 // note keeps what is to be shown of the stream's position.
 func (s *Stream) note(n Notice) {
 	s.notice.Store(&n)
+	if i := slices.Index(notices[:], n); i >= 0 {
+		s.noted[i].Add(1)
+	}
 }

@@ -1,6 +1,10 @@
 package logical
 
-import "github.com/tailrace-cdc/tailrace/logical"
+import (
+	"github.com/pkg/errors"
+
+	"github.com/tailrace-cdc/tailrace/logical"
+)
 
 // known is what was found out about a transaction that is streamed, when it was read before.
 type known struct {
@@ -60,8 +64,21 @@ func (w *writer) rejectPart(seg *segment, base int, k *known, aside badMutations
 	if err := w.roomFor(all, cause); err != nil {
 		return err
 	}
-	*k = known{bad: all}
+	k.bad = all // more of them are often close by
 	return errReadAgain
+}
+
+// refusedAtTheEnd says of a constraint that is checked when a streamed transaction ends what can be done: which
+// mutations violate it is found out by trying the whole transaction without some of them, from memory.
+func (w *writer) refusedAtTheEnd(err error) error {
+	if !refused(err) || w.config.OnReject == logical.RejectStop {
+		return err
+	}
+	return &logical.Error{
+		Err:   errors.WithMessage(err, "a transaction that is too large to be held violates a constraint which is checked at its end"),
+		Class: logical.ClassOf(err),
+		Hint:  "mend the cause in the target; or raise --bytesInFlight to a few times the size of the transaction, so that what is wrong in it can be found and set aside",
+	}
 }
 
 // knownOf returns what is known of a streamed transaction, to be added to. There is one such transaction at a time,

@@ -1,7 +1,10 @@
 package logical
 
 import (
+	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,4 +95,38 @@ func TestSearchInAStreamedTransactionEnds(t *testing.T) {
 			t.Errorf("%d: it took %d reads, want at most %d", size, reads, want)
 		}
 	}
+}
+
+// TestNothingSilentACommitThatRefusesAStreamedTransaction: it stops the loop, which says what helps; and it goes on when
+// the cause is mended.
+func TestNothingSilentACommitThatRefusesAStreamedTransaction(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var mended atomic.Bool
+		target := memory.Open(memory.Config{Hook: func(_ string, at memory.Site, _ uint64) memory.Fault {
+			if at == memory.SiteCommit && !mended.Load() {
+				return memory.Fault{Err: &logical.Error{Err: errors.New("deferred constraint"), Class: logical.ClassConstraint}}
+			}
+			return memory.Fault{}
+		}})
+		txs := poisoned(900)
+		factory := quietFactory(t, FactoryConfig{Target: target})
+		loop, err := factory.Get(t.Context(), Spec{Name: "loop", Dialect: &tape{txs: txs, batch: 50}, Config: logical.Config{
+			OnReject: logical.RejectDeadLetter, BytesInFlight: logical.MinBytesInFlight,
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if s := loop.Status(); s.State != StateRejecting || s.Err == nil || !strings.Contains(logical.HintOf(s.Err), "--bytesInFlight") {
+			t.Errorf("it is %s: %v, with the hint %q", s.State, s.Err, logical.HintOf(s.Err))
+		}
+		mended.Store(true)
+		until(loop, time.Hour, func(s Status) bool { return s.Point != nil && s.Point.(at).N == len(txs) })
+		if s := loop.Status(); s.Point.(at).N != len(txs) || s.State != StateRunning {
+			t.Errorf("mended, it is %s at %v: %v", s.State, s.Point, s.Err)
+		}
+		factory.Close(t.Context())
+	})
 }

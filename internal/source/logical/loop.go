@@ -90,7 +90,7 @@ type Status struct {
 	Staleness time.Duration
 	// StalenessKnown is false while the source has not answered.
 	StalenessKnown bool
-	// Err is the last failure, nil when something has succeeded since; ErrAt is its time.
+	// Err is the last failure at the target, nil when it has done since what it was asked for; ErrAt is its time.
 	Err   error
 	ErrAt time.Time
 	// SourceErr is why reading the source failed last, or else telling it of progress; nil when that has succeeded

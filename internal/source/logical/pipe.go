@@ -3,6 +3,7 @@ package logical
 import (
 	"context"
 	"sync"
+	"unsafe"
 
 	"github.com/pkg/errors"
 
@@ -25,6 +26,12 @@ type pipe struct {
 	rollback rollbackState
 }
 
+// messageBytes is what a message takes beside its body, so that empty ones count too.
+const messageBytes = int64(unsafe.Sizeof(logical.Message{})) * 2 // a queue that grows has twice the room
+
+// cost is what a message takes of the budget.
+func cost(msg *logical.Message) int64 { return int64(msg.Size) + messageBytes }
+
 var errPipeEnded = errors.New("logical: a message was sent after its ReadInto had returned")
 
 type rollbackState uint8
@@ -41,13 +48,13 @@ func newPipe(b *budget.Budget) *pipe {
 
 // Send implements logical.Outbox.
 func (p *pipe) Send(ctx context.Context, msg logical.Message) error {
-	if err := p.budget.Acquire(ctx, int64(msg.Size)); err != nil {
+	if err := p.budget.Acquire(ctx, cost(&msg)); err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {
-		p.budget.Release(int64(msg.Size))
+		p.budget.Release(cost(&msg))
 		return errPipeEnded
 	}
 	p.queue = append(p.queue, msg)
@@ -60,8 +67,8 @@ func (p *pipe) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true
-	for _, msg := range p.queue {
-		p.current += int64(msg.Size)
+	for i := range p.queue {
+		p.current += cost(&p.queue[i])
 	}
 	p.budget.Release(p.current)
 	p.queue, p.current = nil, 0
@@ -85,7 +92,7 @@ func (p *pipe) Receive(ctx context.Context) (logical.Message, error) {
 		if p.queue = p.queue[1:]; len(p.queue) == 0 {
 			p.queue = nil
 		}
-		p.current, p.handed = int64(msg.Size), true
+		p.current, p.handed = cost(&msg), true
 		return true
 	})
 	return msg, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"unsafe"
 
 	"github.com/tailrace-cdc/tailrace/internal/util/budget"
 	"github.com/tailrace-cdc/tailrace/logical"
@@ -12,7 +13,7 @@ import (
 func TestBoundedPipeHoldsItsBytes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPipe(budget.New(100))
+		p := newPipe(budget.New(100 + 2*messageBytes))
 		sent := 0
 		go func() {
 			for i := range 10 {
@@ -39,6 +40,33 @@ func TestBoundedPipeHoldsItsBytes(t *testing.T) {
 	})
 }
 
+// TestBoundedPipeCountsItsMessages shows that messages which hold on to nothing are bounded too.
+func TestBoundedPipeCountsItsMessages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const size = 1 << 20
+		b := budget.New(size)
+		p := newPipe(b)
+		ctx, cancel := context.WithCancel(t.Context())
+		sent := 0
+		go func() {
+			for sent < size && p.Send(ctx, logical.Message{Body: sent}) == nil {
+				sent++
+			}
+		}()
+		synctest.Wait()
+		if held := cap(p.queue) * int(unsafe.Sizeof(logical.Message{})); sent == 0 || held > size {
+			t.Errorf("BOUNDED: %d messages that wait take %d bytes of %d", sent, held, size)
+		}
+		cancel()
+		synctest.Wait()
+		p.close()
+		if b.Used() != 0 {
+			t.Errorf("%d bytes are held by a pipe that is closed", b.Used())
+		}
+	})
+}
+
 func TestMessageLargerThanThePipePassesAlone(t *testing.T) {
 	t.Parallel()
 	p := newPipe(budget.New(10))
@@ -55,7 +83,7 @@ func TestMessageLargerThanThePipePassesAlone(t *testing.T) {
 func TestRollbackComesAfterWhatWasSentAndWaitsForProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPipe(budget.New(100))
+		p := newPipe(budget.New(100 + 2*messageBytes))
 		for i := range 2 {
 			if err := p.Send(t.Context(), logical.Message{Body: i, Size: 10}); err != nil {
 				t.Fatal(err)

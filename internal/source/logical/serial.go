@@ -366,7 +366,7 @@ func (s *serial) stream(seg *segment) error {
 		}
 	}
 	if err := s.w.commit(s.ctx, tx, seg.stamp); err != nil {
-		return err
+		return s.w.refusedAtTheEnd(err)
 	}
 	s.w.loop.forgetKnown()
 	s.w.settledBad(aside)

@@ -31,7 +31,7 @@ func newMetrics(id string) metrics {
 type collector struct {
 	t *Target
 
-	requests, points, bytes, dropped, inFlight, success, size *prometheus.Desc
+	requests, points, bytes, setAside, inFlight, success, size *prometheus.Desc
 }
 
 // Collector returns the metrics of this target, with its ID as label replicationID. Whoever registers it
@@ -45,7 +45,7 @@ func (t *Target) Collector() prometheus.Collector {
 		requests: desc("requests_total", "Writes to the remote."),
 		points:   desc("points_sent", "Points that the remote has accepted; some of them perhaps twice."),
 		bytes:    desc("bytes_sent", "Bytes of bodies that the remote has accepted, compressed where they were."),
-		dropped:  desc("bytes_dropped", "Bytes of lines that the remote rejected for good and that were kept as dead letters."),
+		setAside: desc("bytes_set_aside", "Bytes of lines that the remote rejected for good and that were kept as dead letters."),
 		inFlight: desc("in_flight", "Writes that wait for the remote's answer."),
 		success:  desc("last_success_seconds", "When the remote last accepted a write, in seconds since the Unix epoch; 0 if never."),
 		size:     desc("request_bytes", "How large a request may be at present, before compression."),
@@ -56,7 +56,7 @@ func (t *Target) Collector() prometheus.Collector {
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	c.t.facts.metrics.errors.Describe(ch)
 	c.t.facts.metrics.took.Describe(ch)
-	for _, d := range []*prometheus.Desc{c.requests, c.points, c.bytes, c.dropped, c.inFlight, c.success, c.size} {
+	for _, d := range []*prometheus.Desc{c.requests, c.points, c.bytes, c.setAside, c.inFlight, c.success, c.size} {
 		ch <- d
 	}
 }
@@ -72,7 +72,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	show(c.requests, prometheus.CounterValue, float64(f.Requests))
 	show(c.points, prometheus.CounterValue, float64(f.PointsSent))
 	show(c.bytes, prometheus.CounterValue, float64(f.BytesSent))
-	show(c.dropped, prometheus.CounterValue, float64(f.BytesSetAside))
+	show(c.setAside, prometheus.CounterValue, float64(f.BytesSetAside))
 	show(c.inFlight, prometheus.GaugeValue, float64(f.InFlight))
 	success := 0.0
 	if !f.LastSuccessAt.IsZero() {

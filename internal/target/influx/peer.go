@@ -169,10 +169,21 @@ func (t *Target) Check(ctx context.Context) error {
 		return nil
 	}
 	// InfluxDB 3 says that there is nothing to write: it has looked at everything else by then.
-	if kind == V3 && a.status == http.StatusBadRequest && bytes.Contains(bytes.ToLower(a.body), []byte("no ")) {
+	if kind == V3 && a.status == http.StatusBadRequest && t.knows(a) && saysNothingToWrite(a.body) {
 		return nil
 	}
 	return v.err
+}
+
+// saysNothingToWrite reports whether an answer is one of those that InfluxDB 3 gives to an empty write.
+func saysNothingToWrite(body []byte) bool {
+	body = bytes.ToLower(body)
+	for _, phrase := range []string{"no lines to write", "incoming write was empty"} {
+		if bytes.Contains(body, []byte(phrase)) {
+			return true
+		}
+	}
+	return false
 }
 
 // knows reports whether an answer comes from something that is known to be an InfluxDB.
