@@ -126,11 +126,16 @@ func (t *Target) transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	if err := t.open(); err != nil {
 		return err
 	}
+	conn, err := t.control.Acquire(ctx) // from then on it is known which server it is
+	if err != nil {
+		return classify(ctx, err)
+	}
+	defer conn.Release()
 	opts := pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 	if t.crdb.Load() {
 		opts = pgx.TxOptions{}
 	}
-	err := pgx.BeginTxFunc(ctx, t.control, opts, func(tx pgx.Tx) error {
+	err = pgx.BeginTxFunc(ctx, conn, opts, func(tx pgx.Tx) error {
 		if t.cfg.Pooled {
 			if _, err := tx.Exec(ctx, t.localSettings()); err != nil {
 				return err
