@@ -1,6 +1,7 @@
 package influxlogical
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -40,7 +41,8 @@ func (s *Streams) Probe(ctx context.Context, every time.Duration) {
 	}
 }
 
-// probe asks each server once, for all streams that lead there and as soon as it answers, and returns whose target is away.
+// probe asks each server once, for all streams that lead there, and tells them as soon as it answers. It
+// returns whose target is away.
 func (s *Streams) probe(ctx context.Context, before map[*Stream]bool) map[*Stream]bool {
 	var failing []*Stream
 	for _, stream := range s.All() {
@@ -51,10 +53,7 @@ func (s *Streams) probe(ctx context.Context, before map[*Stream]bool) map[*Strea
 	servers := map[string][]*Stream{}
 	for _, stream := range failing {
 		remote := stream.config.Load().Remote
-		server := remote.Server
-		if server == "" {
-			server = remote.Connection
-		}
+		server := cmp.Or(remote.Server, remote.Connection, stream.ID())
 		servers[server] = append(servers[server], stream)
 	}
 	away := map[*Stream]bool{}
