@@ -8,10 +8,7 @@ import "slices"
 // returns, so that they are not taken for positions later, when greater ones are in use; seq itself is, also
 // if it has been given to a block meanwhile.
 func (q *Queue) Disown(seq Sequence) error {
-	if err := q.disown(min(q.Next(), seq), seq); err != nil {
-		return err
-	}
-	return q.SkipTo(seq)
+	return q.skipTo(seq, func(next Sequence) error { return q.disown(min(next, seq), seq) })
 }
 
 // Disowned reports whether a number was disowned.
@@ -23,9 +20,6 @@ func (q *Queue) Disowned(seq Sequence) bool {
 
 // disown records a range durably.
 func (q *Queue) disown(first, last Sequence) error {
-	if err := skippable(q.name, last); err != nil {
-		return err
-	}
 	q.books.mu.Lock()
 	defer q.books.mu.Unlock()
 	if within(q.books.ledger.Disowned, first) && within(q.books.ledger.Disowned, last) {

@@ -13,6 +13,12 @@ const maxSkip Sequence = 1 << 62
 // the backup does not know: they must not stand for something else. Where the queue is ahead of seq already
 // it changes nothing. Numbers that are skipped are no loss. It may be called while others append.
 func (q *Queue) SkipTo(seq Sequence) error {
+	return q.skipTo(seq, func(Sequence) error { return nil })
+}
+
+// skipTo is SkipTo that has something done before it skips, while nobody is given a sequence: next is the one
+// that would be given.
+func (q *Queue) skipTo(seq Sequence, before func(next Sequence) error) error {
 	if err := skippable(q.name, seq); err != nil {
 		return err
 	}
@@ -20,11 +26,15 @@ func (q *Queue) SkipTo(seq Sequence) error {
 	w.mu.Lock() // so that nobody is given sequences meanwhile
 	defer w.mu.Unlock()
 	q.mu.Lock()
-	closing, ahead := q.closing, q.next > seq
+	closing, next := q.closing, q.next
 	q.mu.Unlock()
 	if closing {
 		return ErrClosed
 	}
+	if err := before(next); err != nil {
+		return err
+	}
+	ahead := next > seq
 	if !ahead {
 		// Within a segment sequences have no gap, so what follows goes into a new one.
 		if err := w.finish(); err != nil {
