@@ -131,8 +131,8 @@ func TestQuery(t *testing.T) {
 	if got.status != 200 {
 		t.Errorf("credentials in the form: %d %s", got.status, got.body)
 	}
-	if got := st.do(t, "POST", "/query", "q="+strings.Repeat("x", 1<<20), form); got.status != 413 {
-		t.Errorf("a query of 1 MiB: %d %s", got.status, got.body)
+	if got := st.do(t, "POST", "/query", "q="+strings.Repeat("x", 2*maxQuery), form); got.status != 413 {
+		t.Errorf("a query that is too long: %d %s", got.status, got.body)
 	}
 }
 

@@ -35,7 +35,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (loop, fingerprint) DO NOTHING
 // ListDeadLetters returns up to limit letters of a loop whose ID is greater than after, by ID.
 func (t *Target) ListDeadLetters(ctx context.Context, loop string, after int64, limit int) ([]logical.DeadLetter, error) {
 	var letters []logical.DeadLetter
-	err := t.read(ctx, func(w *writer) error {
+	err := t.readLetters(ctx, func(w *writer) error {
 		return w.query(`SELECT id, stamp, relation, key, op, payload, reason, time, coalesce(position, id) FROM _tailrace_dead_letters
 WHERE loop = ? AND id > ? ORDER BY id LIMIT ?`, func(s *sqlite3.Stmt) error {
 			l := logical.DeadLetter{
@@ -54,7 +54,7 @@ WHERE loop = ? AND id > ? ORDER BY id LIMIT ?`, func(s *sqlite3.Stmt) error {
 
 // CountDeadLetters returns how many letters of a loop there are, and their size in bytes.
 func (t *Target) CountDeadLetters(ctx context.Context, loop string) (n, bytes int64, err error) {
-	err = t.read(ctx, func(w *writer) error {
+	err = t.readLetters(ctx, func(w *writer) error {
 		return w.query(`SELECT count(*), coalesce(sum(length(coalesce(key, '')) + length(coalesce(payload, '')) + length(reason)), 0)
 FROM _tailrace_dead_letters WHERE loop = ?`, func(s *sqlite3.Stmt) error {
 			n, bytes = s.ColumnInt64(0), s.ColumnInt64(1)
@@ -62,6 +62,21 @@ FROM _tailrace_dead_letters WHERE loop = ?`, func(s *sqlite3.Stmt) error {
 		}, loop)
 	})
 	return n, bytes, err
+}
+
+// readLetters reads the dead letters, of which there are none while no loop has taken the file over.
+func (t *Target) readLetters(ctx context.Context, fn func(r *writer) error) error {
+	return t.read(ctx, func(r *writer) error {
+		there := false
+		err := r.query("SELECT 1 FROM sqlite_schema WHERE name = '_tailrace_dead_letters'", func(*sqlite3.Stmt) error {
+			there = true
+			return nil
+		})
+		if err != nil || !there {
+			return err
+		}
+		return fn(r)
+	})
 }
 
 // DiscardDeadLetters removes letters of a loop.
