@@ -1,6 +1,9 @@
 package mode
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // A cycle is one entry into backfill after serial mode had been in force. cycles of them within
 // cyclesWithin mean that serial mode cannot keep up.
@@ -9,9 +12,9 @@ const (
 	cyclesWithin = time.Hour
 )
 
-// A Controller follows one loop. It is not safe for concurrent use.
+// A Controller follows one loop. It is not safe for concurrent use, SetPolicy aside.
 type Controller struct {
-	policy   Policy
+	policy   atomic.Pointer[Policy]
 	mode     Mode
 	decided  bool      // a known staleness, or the policy, has chosen the mode
 	settling bool      // a switch was ordered and has not been carried out
@@ -39,15 +42,16 @@ type Decision struct {
 // NewController returns the controller of a loop that starts now. Its mode is Serial, or Immediate
 // if the policy says so.
 func NewController(p Policy) *Controller {
-	c := &Controller{policy: p}
+	c := &Controller{}
+	c.policy.Store(&p)
 	if p.Immediate {
 		c.mode, c.decided = Immediate, true
 	}
 	return c
 }
 
-// SetPolicy changes what the operator chose; the next observation goes by it.
-func (c *Controller) SetPolicy(p Policy) { c.policy = p }
+// SetPolicy changes what the operator chose; the next observation goes by it. It may be called by anybody.
+func (c *Controller) SetPolicy(p Policy) { c.policy.Store(&p) }
 
 // Mode returns the mode of the last decision.
 func (c *Controller) Mode() Mode { return c.mode }
@@ -72,7 +76,7 @@ func (c *Controller) Observe(now time.Time, s Staleness) Decision {
 	if c.unclean {
 		return c.decision(now, Unclean, false)
 	}
-	want, why := Next(c.mode, s, c.elapsed(now), c.policy)
+	want, why := Next(c.mode, s, c.elapsed(now), *c.policy.Load())
 	_, known := s.Known()
 	first := !c.decided
 	c.decided = c.decided || known
