@@ -203,7 +203,7 @@ func (s *Stream) end(ctx context.Context) (left Removed, err error) {
 		if left.UnsentBytes > 0 {
 			loss, err := q.Purge() // it counts, and tells the log
 			if err != nil {
-				s.log().Warn("what is lost with the s cannot be counted", "error", err.Error())
+				s.log().Warn("what is lost with the stream cannot be counted", "error", err.Error())
 			}
 			left.UnsentPoints = loss.Points
 		}

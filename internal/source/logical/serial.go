@@ -17,10 +17,10 @@ const maxJoinedRows = 10_000
 // serial is the sink of serial mode: source transactions are applied in order, in target
 // transactions that end on source transaction boundaries (ATOMIC).
 //
-// A goroutine of its own applies, for as long as there is something to apply. While it is busy with one target transaction, the source
-// transactions that arrive meanwhile wait, and the next target transaction takes all of them: the
-// group commit of databases, without a timer. A source transaction that does not fit into the budget
-// is streamed into one open target transaction instead.
+// A goroutine of its own applies, for as long as there is something to apply. While it is busy with one
+// target transaction, the source transactions that arrive meanwhile wait, and the next target transaction
+// takes all of them: the group commit of databases, without a timer. A source transaction that does not fit
+// into the budget is streamed into one open target transaction instead.
 type serial struct {
 	w *writer
 
